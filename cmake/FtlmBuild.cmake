@@ -22,7 +22,7 @@ if(FTLM_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${FTLM_CCACHE}")
 endif()
 
-set(FTLM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+set(FTLM_WARNINGS -Wall -Wextra -Wpedantic $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Wnon-virtual-dtor -Woverloaded-virtual
                   -Wno-unused-parameter -Werror)
 
 # ftlm_library(NAME SOURCES... [DEPENDS lib...]) declares a static library of the tree. Headers lie

@@ -7,7 +7,16 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 
 /// A 64-bit integer that reads as int64_t.
-def Lm_I64Attr : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer attribute">;
+def Lm_I64Attr : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer attribute"> {
+  let constBuilderCall = "$_builder.getI64IntegerAttr($0)";
+}
+
+/// A number that reads as double.
+def Lm_F64Attr : FloatAttrBase<F64, "64-bit float attribute"> {
+  let returnType = "double";
+  let convertFromStorage = "$_self.getValueAsDouble()";
+  let constBuilderCall = "$_builder.getF64FloatAttr($0)";
+}
 
 class Lm_Attr<string name, string attrMnemonic> : AttrDef<Lm_Dialect, name> {
   let mnemonic = attrMnemonic;

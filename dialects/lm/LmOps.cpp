@@ -279,7 +279,7 @@ void NormOp::print(OpAsmPrinter &printer) {
   printer << ' ' << stringifyNormKind(getKind()) << ' ' << getInput() << " gain " << getGain();
   if (getBias())
     printer << " bias " << getBias();
-  printer << " epsilon(" << getEpsilon() << ')';
+  printer << " epsilon(" << getEpsilonAttr().getValue() << ')';
   printer.printOptionalAttrDict((*this)->getAttrs(), {"kind", "epsilon"});
   printer << " : " << getResult().getType() << " -> " << getMean().getType();
 }
@@ -293,7 +293,7 @@ LogicalResult NormOp::verify() {
     return failure();
   if ((getKind() == NormKind::RmsNorm) && getBias())
     return emitOpError() << "of kind rms_norm has no bias";
-  if (getEpsilon().convertToDouble() <= 0)
+  if (getEpsilon() <= 0)
     return emitOpError() << "needs an epsilon above 0";
   return success();
 }
@@ -316,7 +316,7 @@ LogicalResult AttentionOp::verify() {
   if (qkv[2] % (heads + 2 * kvHeads) != 0)
     return emitOpError() << "cannot cut a width of " << qkv[2] << " into " << heads
                          << " queries and 2 x " << kvHeads << " keys and values";
-  if (getDropout() && failed(checkRate(*this, getDropout()->convertToDouble(), *getSite())))
+  if (getDropout() && failed(checkRate(*this, *getDropout(), *getSite())))
     return failure();
   if (failed(checkShape(*this, "a result", shapeOf(getResult()),
                         {qkv[0], qkv[1], heads * getHeadSize()})))
@@ -325,7 +325,7 @@ LogicalResult AttentionOp::verify() {
 }
 
 LogicalResult DropoutOp::verify() {
-  return checkRate(*this, getRate().convertToDouble(), getSite());
+  return checkRate(*this, getRate(), getSite());
 }
 
 LogicalResult TakePositionOp::verify() {

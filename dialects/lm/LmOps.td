@@ -161,7 +161,8 @@ def Lm_ReturnOp : Lm_Op<"return", [Pure, Terminator, ReturnLike,
 // Forward ops
 //===----------------------------------------------------------------------===//
 
-def Lm_EmbeddingOp : Lm_Op<"embedding", [Pure]> {
+def Lm_EmbeddingOp : Lm_Op<"embedding", [Pure,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>]> {
   let summary = "gathers the rows of tokens and adds those of positions";
   let description = [{
     `result[b, t, :] = table[tokens[b, t], :] + positions[offset + t, :]`; without positions the
@@ -184,7 +185,9 @@ def Lm_EmbeddingOp : Lm_Op<"embedding", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Lm_LinearOp : Lm_Op<"linear", [Pure]> {
+def Lm_LinearOp : Lm_Op<"linear", [Pure,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>,
+    DeclareOpInterfaceMethods<Lm_CostOpInterface, ["getFlops"]>]> {
   let summary = "a matrix product with a weight, and a bias";
   let description = [{
     `result = x * weight + bias` with weight `[in, out]`; with `transposed` the weight is
@@ -210,7 +213,8 @@ def Lm_LinearOp : Lm_Op<"linear", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Lm_NormOp : Lm_Op<"norm", [Pure]> {
+def Lm_NormOp : Lm_Op<"norm", [Pure,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>]> {
   let summary = "normalises each row";
   let description = [{
     `layer_norm`: `(x - mean) * rstd * gain + bias` with `rstd = 1 / sqrt(variance + epsilon)` and
@@ -225,13 +229,14 @@ def Lm_NormOp : Lm_Op<"norm", [Pure]> {
     ```
   }];
   let arguments = (ins Lm_NormKindAttr:$kind, Lm_Tensor:$input, Lm_Tensor:$gain,
-      Optional<Lm_Tensor>:$bias, F64Attr:$epsilon);
+      Optional<Lm_Tensor>:$bias, Lm_F64Attr:$epsilon);
   let results = (outs Lm_Tensor:$result, Lm_F32Tensor:$mean, Lm_F32Tensor:$rstd);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }
 
-def Lm_ActivationOp : Lm_Op<"activation", [Pure, SameOperandsAndResultType]> {
+def Lm_ActivationOp : Lm_Op<"activation", [Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>]> {
   let summary = "a pointwise nonlinearity";
   let description = [{
     `gelu_tanh`: `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`; `gelu`: `0.5 x (1 +
@@ -248,7 +253,9 @@ def Lm_ActivationOp : Lm_Op<"activation", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$kind $input attr-dict `:` type($result)";
 }
 
-def Lm_AttentionOp : Lm_Op<"attention", [Pure]> {
+def Lm_AttentionOp : Lm_Op<"attention", [Pure,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>,
+    DeclareOpInterfaceMethods<Lm_CostOpInterface, ["getFlops"]>]> {
   let summary = "causal self-attention on packed queries, keys and values";
   let description = [{
     `qkv` holds, along its last dimension, the queries of `heads` heads, then the keys and the
@@ -265,8 +272,8 @@ def Lm_AttentionOp : Lm_Op<"attention", [Pure]> {
         : tensor<4x8x144xf32> -> tensor<4x8x48xf32>, tensor<4x4x8xf32>
     ```
   }];
-  let arguments = (ins Lm_Tensor:$qkv, Lm_I64Attr:$heads, Lm_I64Attr:$kv_heads, F64Attr:$scale,
-      OptionalAttr<F64Attr>:$dropout, OptionalAttr<Lm_I64Attr>:$site);
+  let arguments = (ins Lm_Tensor:$qkv, Lm_I64Attr:$heads, Lm_I64Attr:$kv_heads, Lm_F64Attr:$scale,
+      OptionalAttr<Lm_F64Attr>:$dropout, OptionalAttr<Lm_I64Attr>:$site);
   let results = (outs Lm_Tensor:$result, Lm_F32Tensor:$lse);
   let assemblyFormat = [{
     $qkv `heads` `(` $heads `)` `kv_heads` `(` $kv_heads `)` `scale` `(` custom<BareF64>($scale) `)`
@@ -281,7 +288,8 @@ def Lm_AttentionOp : Lm_Op<"attention", [Pure]> {
   }];
 }
 
-def Lm_DropoutOp : Lm_Op<"dropout", [Pure, SameOperandsAndResultType]> {
+def Lm_DropoutOp : Lm_Op<"dropout", [Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>]> {
   let summary = "sets elements to zero at random and scales the others by 1 / (1 - rate)";
   let description = [{
     Whether element e of example g is kept is a function of (seed, step, site, g, e): Philox4x32-10
@@ -297,7 +305,7 @@ def Lm_DropoutOp : Lm_Op<"dropout", [Pure, SameOperandsAndResultType]> {
     %t = lm.dropout %we rate(0.1) site(0) table : tensor<112x48xf32>
     ```
   }];
-  let arguments = (ins Lm_Tensor:$input, F64Attr:$rate, Lm_I64Attr:$site, UnitAttr:$table);
+  let arguments = (ins Lm_Tensor:$input, Lm_F64Attr:$rate, Lm_I64Attr:$site, UnitAttr:$table);
   let results = (outs Lm_Tensor:$result);
   let assemblyFormat = [{
     $input `rate` `(` custom<BareF64>($rate) `)` `site` `(` $site `)` (`table` $table^)? attr-dict
@@ -306,7 +314,8 @@ def Lm_DropoutOp : Lm_Op<"dropout", [Pure, SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
-def Lm_AddOp : Lm_Op<"add", [Pure, Commutative, SameOperandsAndResultType]> {
+def Lm_AddOp : Lm_Op<"add", [Pure, Commutative, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>]> {
   let summary = "the elementwise sum";
   let description = [{
     Example:
@@ -320,7 +329,8 @@ def Lm_AddOp : Lm_Op<"add", [Pure, Commutative, SameOperandsAndResultType]> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def Lm_TakePositionOp : Lm_Op<"take_position", [Pure]> {
+def Lm_TakePositionOp : Lm_Op<"take_position", [Pure,
+    DeclareOpInterfaceMethods<Lm_GradientOpInterface>]> {
   let summary = "one position of each sequence";
   let description = [{
     `result[b, :] = input[b, positions[b], :]`.
@@ -418,7 +428,8 @@ def Lm_PositionGradOp : Lm_Op<"position_grad", [Pure]> {
   }];
 }
 
-def Lm_LinearDataGradOp : Lm_Op<"linear_data_grad", [Pure]> {
+def Lm_LinearDataGradOp : Lm_Op<"linear_data_grad", [Pure,
+    DeclareOpInterfaceMethods<Lm_CostOpInterface, ["getFlops"]>]> {
   let summary = "the adjoint of a linear op's input: `adjoint * weight^T`";
   let description = [{
     With `transposed` the weight is `[rows, in]` and the product is with its first `out` rows.
@@ -438,7 +449,8 @@ def Lm_LinearDataGradOp : Lm_Op<"linear_data_grad", [Pure]> {
   }];
 }
 
-def Lm_LinearWeightGradOp : Lm_Op<"linear_weight_grad", [Pure]> {
+def Lm_LinearWeightGradOp : Lm_Op<"linear_weight_grad", [Pure,
+    DeclareOpInterfaceMethods<Lm_CostOpInterface, ["getFlops"]>]> {
   let summary = "the adjoint of a linear op's weight: `input^T * adjoint`";
   let description = [{
     With `transposed` it is `adjoint^T * input`, shape `[rows, in]`; rows after `out` are 0.
@@ -535,7 +547,8 @@ def Lm_ActivationGradOp : Lm_Op<"activation_grad", [Pure, SameOperandsAndResultT
 }
 
 def Lm_AttentionGradOp : Lm_Op<"attention_grad", [Pure,
-    AllTypesMatch<["adjoint", "output"]>, AllTypesMatch<["qkv", "result"]>]> {
+    AllTypesMatch<["adjoint", "output"]>, AllTypesMatch<["qkv", "result"]>,
+    DeclareOpInterfaceMethods<Lm_CostOpInterface, ["getFlops"]>]> {
   let summary = "the adjoint of attention's packed queries, keys and values";
   let description = [{
     Computes the probabilities again, block by block, from `qkv` and `lse`.
@@ -548,7 +561,7 @@ def Lm_AttentionGradOp : Lm_Op<"attention_grad", [Pure,
     ```
   }];
   let arguments = (ins Lm_Tensor:$adjoint, Lm_Tensor:$qkv, Lm_Tensor:$output, Lm_F32Tensor:$lse,
-      Lm_I64Attr:$heads, Lm_I64Attr:$kv_heads, F64Attr:$scale, OptionalAttr<F64Attr>:$dropout,
+      Lm_I64Attr:$heads, Lm_I64Attr:$kv_heads, Lm_F64Attr:$scale, OptionalAttr<Lm_F64Attr>:$dropout,
       OptionalAttr<Lm_I64Attr>:$site);
   let results = (outs Lm_Tensor:$result);
   let assemblyFormat = [{
