@@ -45,3 +45,7 @@ function(ftlm_executable name)
   target_compile_options(${name} PRIVATE ${FTLM_WARNINGS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
 endfunction()
+
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(Threads REQUIRED)
