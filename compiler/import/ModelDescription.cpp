@@ -86,9 +86,8 @@ std::string configFor(const ModelDescription &model) {
     json["n_inner"] = model.mlpWidth;
   static const std::map<std::string, std::string> names = {
       {"gelu_tanh", "gelu_new"}, {"gelu", "gelu"}, {"relu", "relu"}, {"silu", "silu"}};
-  json[gpt1 ? "afn" : "activation_function"] = gpt1 && model.activation == "gelu_tanh"
-                                                   ? "gelu"
-                                                   : names.at(model.activation);
+  json[gpt1 ? "afn" : "activation_function"] =
+      gpt1 && model.activation == "gelu_tanh" ? "gelu" : names.at(model.activation);
   json["layer_norm_epsilon"] = model.epsilon;
   json["embd_pdrop"] = model.embeddingDropout;
   json["attn_pdrop"] = model.attentionDropout;
@@ -104,36 +103,48 @@ public:
   TomlTable(const toml::table &table, std::string file) : table(table), file(std::move(file)) {}
 
   void integer(StringRef key, int64_t &value) {
-    read(key, [&](const toml::node &node) {
-      if (auto number = node.value_exact<int64_t>())
-        return value = *number, true;
-      return false;
-    }, "a whole number");
+    read(
+        key,
+        [&](const toml::node &node) {
+          if (auto number = node.value_exact<int64_t>())
+            return value = *number, true;
+          return false;
+        },
+        "a whole number");
   }
   void number(StringRef key, double &value) {
-    read(key, [&](const toml::node &node) {
-      if (!node.is_number())
-        return false;
-      return value = *node.value<double>(), true;
-    }, "a number");
+    read(
+        key,
+        [&](const toml::node &node) {
+          if (!node.is_number())
+            return false;
+          return value = *node.value<double>(), true;
+        },
+        "a number");
   }
   void boolean(StringRef key, bool &value) {
-    read(key, [&](const toml::node &node) {
-      if (auto truth = node.value_exact<bool>())
-        return value = *truth, true;
-      return false;
-    }, "true or false");
+    read(
+        key,
+        [&](const toml::node &node) {
+          if (auto truth = node.value_exact<bool>())
+            return value = *truth, true;
+          return false;
+        },
+        "true or false");
   }
   void choice(StringRef key, std::string &value, ArrayRef<StringRef> legal) {
     std::string words;
     for (StringRef word : legal)
       words += (words.empty() ? "\"" : ", \"") + word.str() + "\"";
-    read(key, [&](const toml::node &node) {
-      auto text = node.value_exact<std::string>();
-      if (!text || (!legal.empty() && !is_contained(legal, StringRef(*text))))
-        return false;
-      return value = *text, true;
-    }, legal.empty() ? "a text" : "one of " + words);
+    read(
+        key,
+        [&](const toml::node &node) {
+          auto text = node.value_exact<std::string>();
+          if (!text || (!legal.empty() && !is_contained(legal, StringRef(*text))))
+            return false;
+          return value = *text, true;
+        },
+        legal.empty() ? "a text" : "one of " + words);
   }
   void require(StringRef key) {
     if (error.empty() && !table.contains(std::string_view(key)))
@@ -149,7 +160,8 @@ public:
   }
 
 private:
-  void read(StringRef key, function_ref<bool(const toml::node &)> take, const std::string &expected) {
+  void read(StringRef key, function_ref<bool(const toml::node &)> take,
+            const std::string &expected) {
     known.push_back(key);
     const toml::node *node = table.get(std::string_view(key));
     if (!node || !error.empty() || take(*node))
@@ -216,7 +228,8 @@ Expected<ModelDescription> readTomlDescription(const std::string &path) {
 
 namespace {
 
-/// The prefix of the parameter names in a safetensors file's header, "transformer." when there is no file.
+/// The prefix of the parameter names in a safetensors file's header, "transformer." when there is
+/// no file.
 std::string parameterPrefix(const std::string &folder) {
   std::ifstream file(folder + "/model.safetensors", std::ios::binary);
   unsigned char size[8];
@@ -297,8 +310,9 @@ Expected<ModelDescription> readHuggingFaceFolder(const std::string &folder) {
   mustBe("reorder_and_upcast_attn", false);
   mustBe("add_cross_attention", false);
   static const std::map<std::string, std::string> activations = {
-      {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}, {"gelu", "gelu"},
-      {"relu", "relu"},          {"silu", "silu"},                  {"swish", "silu"}};
+      {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
+      {"gelu", "gelu"},          {"relu", "relu"},
+      {"silu", "silu"},          {"swish", "silu"}};
   std::string key = gpt1 ? "afn" : "activation_function";
   auto given = json.find(key);
   std::string activation =
