@@ -116,6 +116,8 @@ Expected<Module> importModel(mlir::MLIRContext &context, const std::string &mode
   StringRef suffix = sys::path::extension(model);
   if (suffix == ".mlir")
     return readLmModule(context, model, options, sources);
+  if ((suffix == ".toml") && !sys::fs::exists(model))
+    return fail(model, "there is no such file");
   if (suffix == ".toml")
     return build(readTomlDescription(model));
   if (sys::path::filename(model) == "config.json")
