@@ -6,6 +6,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -306,7 +307,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> buildModule(MLIRContext &context, ModelDes
   if (options.threads < 1)
     return fail(llvm::formatv("{0} threads; expected 1 or more", options.threads));
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
-    return fail(llvm::formatv("a dropout rate of {0}; expected 0 <= rate < 1", *options.dropout));
+    return fail(llvm::formatv("a dropout rate of {0}; expected 0 <= rate < 1",
+                              llvm::format("%g", *options.dropout)));
   if (!lm::symbolizeOptimizer(options.optimizer))
     return fail(llvm::formatv("the optimizer '{0}' is unknown; expected adamw, adam_gpt1 or sgd",
                               options.optimizer));

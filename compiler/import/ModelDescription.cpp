@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -60,11 +61,34 @@ Error check(const ModelDescription &model, const std::string &place) {
                                model.width, legal)
                            .str());
   }
-  for (double rate : {model.embeddingDropout, model.attentionDropout, model.residualDropout})
+  for (auto [rate, key] :
+       {std::pair<double, StringRef>{model.embeddingDropout, "embedding_dropout"},
+        {model.attentionDropout, "attention_dropout"},
+        {model.residualDropout, "residual_dropout"}})
     if (!(rate >= 0 && rate < 1))
-      return fail(place, formatv("a dropout rate is {0}; expected 0 <= rate < 1", rate).str());
+      return fail(place,
+                  formatv("'{0}' is {1}; expected 0 <= rate < 1", key, format("%g", rate)).str());
+  if (model.specials < 0 || model.specials >= (int64_t(1) << 31))
+    return fail(place, formatv("'specials' is {0}; expected 0 to 2^31 - 1", model.specials).str());
+  if (!(model.initStddev >= 0) || std::isinf(model.initStddev))
+    return fail(place, "'init_stddev' is not 0 or more");
+  if (model.defaultTime < 0 || model.defaultTime > model.positions)
+    return fail(place, formatv("'default_seq_len' is {0}; the model has {1} positions",
+                               model.defaultTime, model.positions)
+                           .str());
+  if (model.defaultBatch < 1 || model.defaultMicroBatch < 1 ||
+      model.defaultMicroBatch > model.defaultBatch)
+    return fail(place,
+                formatv("'default_micro_batch' is {0} and 'default_batch' {1}; expected 1 <= "
+                        "micro-batch <= batch",
+                        model.defaultMicroBatch, model.defaultBatch)
+                    .str());
   if (!(model.epsilon > 0))
     return fail(place, "epsilon of the norms is not above 0");
+  if (model.dropoutOnTable && model.naming == Naming::Gpt2)
+    return fail(place,
+                "embedding_dropout_on = \"table\" needs naming = \"gpt1\", whose parameters hold a "
+                "joint table");
   if (model.naming == Naming::Gpt2 && (model.specials != 0 || model.softmaxOverPositions))
     return fail(place, "'specials' and 'softmax_over_positions' need naming = \"gpt1\", whose "
                        "parameters hold a joint table");
@@ -270,7 +294,7 @@ Expected<ModelDescription> readHuggingFaceFolder(const std::string &folder) {
   };
   auto number = [&](const char *key, double &value) {
     auto found = json.find(key);
-    if (found == json.end())
+    if (found == json.end() || found->is_null())
       return;
     if (!found->is_number())
       wrong = formatv("'{0}' is {1}; expected a number", key, found->dump());
@@ -322,7 +346,9 @@ Expected<ModelDescription> readHuggingFaceFolder(const std::string &folder) {
   if (auto known = activations.find(activation); known != activations.end())
     model.activation = known->second;
   else
-    wrong = formatv("'{0}' is \"{1}\"; expected gelu_new, gelu, relu or silu", key, activation);
+    wrong =
+        formatv("'{0}' is \"{1}\"; expected gelu_new, gelu_pytorch_tanh, gelu, relu, silu or swish",
+                key, activation);
   if (!wrong.empty())
     return fail(path, wrong);
   model.preNorm = !gpt1;

@@ -69,7 +69,7 @@ std::optional<int> parseCommandLine(int argc, const char *const *argv, CompilerO
   auto count = [&](const char *name, int64_t &value, const char *help) {
     app.add_option(name, value, help)
         ->type_name("N")
-        ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
+        ->check(CLI::Range(int64_t(1), (int64_t(1) << 31) - 1));
   };
   count("--batch", options.batch, "sequences a step (default: the model's)");
   count("--micro-batch", options.microBatch, "sequences computed at a time (default: the model's)");
