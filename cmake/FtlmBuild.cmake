@@ -13,7 +13,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # The MLIR packages are built with NDEBUG; mixing the two settings is undefined (pass statistics
 # change their layout). Our own checks that must stay use FTLM_CHECK, which NDEBUG does not remove.
-add_compile_definitions(NDEBUG)
+add_compile_definitions(NDEBUG FTLM_VERSION="${PROJECT_VERSION}")
 # A product a*b+c is fused only where the source says so: the same bits on every processor.
 add_compile_options(-ffp-contract=off)
 
@@ -22,7 +22,9 @@ if(FTLM_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${FTLM_CCACHE}")
 endif()
 
-set(FTLM_WARNINGS -Wall -Wextra -Wpedantic $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Wnon-virtual-dtor -Woverloaded-virtual
+set(FTLM_WARNINGS -Wall -Wextra -Wpedantic $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>
+                  # GCC 12 sees overlaps in string concatenation that cannot be.
+                  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -Wnon-virtual-dtor -Woverloaded-virtual
                   -Wno-unused-parameter -Werror)
 
 # ftlm_library(NAME SOURCES... [DEPENDS lib...]) declares a static library of the tree. Headers lie

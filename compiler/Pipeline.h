@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path of a module through the compiler: which passes run in which order, and where it can be
-// looked at. Import a module, then run it up to a form; the result of `Plan` is what compiler/write
-// takes. All passes stay behind this header: their own headers are not needed to run them.
+// The path of a module through the compiler: which passes run in which order, and the forms at
+// which it can be looked at. Import a module, then run it up to a form; the form `Plan` is what
+// compiler/write takes. Mistakes are reported as diagnostics.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Support/LLVM.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace ftlm {
 
-/// The forms at which the path can stop, in their order.
-enum class Form { Lm, LmGrad, Dist, Plan };
+/// How far to go.
+enum class Stage { Lm, LmGrad, Dist, Plan };
 
-/// The form that `--emit NAME` means: lm, lm-grad, dist or plan.
-std::optional<Form> formNamed(llvm::StringRef name);
+/// The stage that `--emit NAME` means: lm, lm-grad, dist or plan.
+std::optional<Stage> stageNamed(llvm::StringRef name);
+
+/// All dialects that a module of ours can hold.
+void registerAllDialects(mlir::DialectRegistry &registry);
+/// All passes of ours.
+void registerAllPasses();
+/// Adds the passes up to `stage`. `rule` is the update rule: adamw, adam_gpt1 or sgd.
+void addPasses(mlir::PassManager &passes, Stage stage, const std::string &rule);
 
 /// What a developer wants to see of the passes. Everything goes to standard error.
 struct PipelineOptions {
   bool statistics = false;    // the statistics of each pass
   bool timing = false;        // the time of each pass
-  bool printAfterAll = false; // the module after each pass
+  bool printAfterAll = false; // the module after each pass that changed it
 };
 
-/// Makes all passes and dialects of the path known.
-void registerCompiler(mlir::DialectRegistry &registry);
-
-/// The passes from an imported module to `form`, as text: what `ftlm-opt --pass-pipeline` takes.
-/// `rule` is the update rule as the lm dialect spells it.
-std::string pipelineText(Form form, llvm::StringRef rule);
-
-/// Takes an imported module to `form`. Its `lm.settings` say which update rule it wants. Mistakes
-/// are reported as diagnostics.
-mlir::LogicalResult runPipeline(mlir::ModuleOp module, Form form,
+/// Takes an imported module to `stage`. Its `lm.settings` say which update rule it wants.
+mlir::LogicalResult runPipeline(mlir::ModuleOp module, Stage stage,
                                 const PipelineOptions &options = {});
 
 } // namespace ftlm

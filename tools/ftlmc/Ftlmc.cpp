@@ -3,18 +3,18 @@
 // and prints or writes what came out.
 #include "compiler/Pipeline.h"
 #include "compiler/import/ImportModel.h"
-#include "runtime/base/Error.h"
-#include "tools/ftlmc/Options.h"
-#ifdef FTLM_HAS_PLAN
-#include "compiler/explain/Explain.h"
 #include "compiler/write/WritePlan.h"
-#endif
-
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "runtime/base/Error.h"
+#include "schema/PlanFile.h"
+#include "schema/PlanReport.h"
+#include "tools/ftlmc/Options.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
 #include <thread>
 
 using namespace ftlm;
@@ -26,20 +26,43 @@ int fail(ExitCode code, const llvm::Twine &text) {
   return static_cast<int>(code);
 }
 
-/// Writes and explains the plan that the module of the plan dialect describes.
+/// What --explain prints.
+std::string explain(const plan::PlanT &plan, bool json) {
+  std::vector<uint8_t> bytes = planFileBytes(plan);
+  plan::FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::string hash = fmt::format("{:016x}{:016x}", header.hashHigh, header.hashLow);
+  return json ? planFacts(plan, hash).dump(2) + "\n" : planText(plan, hash);
+}
+
+/// Compiles the kernels of a module of the plan dialect, then explains and writes the plan.
 int finishPlan(mlir::ModuleOp module, const CompilerOptions &options) {
-#ifdef FTLM_HAS_PLAN
-  mlir::FailureOr<plan::PlanT> plan = buildPlan(module);
+  auto kernels = module.lookupSymbol<mlir::ModuleOp>("kernels");
+  if (!kernels)
+    return fail(ExitCode::Failed, "the plan has no module @kernels");
+  auto objects = codegen::compileKernels(kernels);
+  if (mlir::failed(objects))
+    return fail(ExitCode::Failed, "the kernels were not compiled");
+  mlir::FailureOr<plan::PlanT> plan = buildPlan(module, std::move(*objects));
   if (mlir::failed(plan))
-    return fail(ExitCode::Failed, "no plan was written");
+    return fail(ExitCode::Failed, "no plan was made");
   if (options.explain)
-    llvm::outs() << explainPlan(*plan, options.json);
-  if (!options.output.empty() && mlir::failed(writePlanFile(*plan, options.output)))
-    return fail(ExitCode::BadInput, options.output + ": cannot be written");
+    llvm::outs() << explain(*plan, options.json);
+  if (options.output.empty())
+    return static_cast<int>(ExitCode::Done);
+  if (llvm::Error error = writePlanFile(*plan, options.output))
+    return fail(ExitCode::BadInput, options.output + ": " + llvm::toString(std::move(error)));
   return static_cast<int>(ExitCode::Done);
-#else
-  return fail(ExitCode::Unsupported, "this ftlmc was built without the plan writer; --emit works");
-#endif
+}
+
+/// Prints a form so that it can be read again. The kernels are no part of a plan's text: they are
+/// compiled from another level.
+void print(mlir::ModuleOp module, Stage stage) {
+  if (stage == Stage::Plan)
+    if (auto kernels = module.lookupSymbol<mlir::ModuleOp>("kernels"))
+      kernels.erase();
+  module.print(llvm::outs());
+  llvm::outs() << '\n';
 }
 
 } // namespace
@@ -50,8 +73,9 @@ int main(int argc, char **argv) {
     return *code;
 
   mlir::DialectRegistry registry;
-  registerCompiler(registry);
-  mlir::MLIRContext context(registry);
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context);
 
@@ -70,16 +94,16 @@ int main(int argc, char **argv) {
   if (!module)
     return fail(ExitCode::BadInput, llvm::toString(module.takeError()));
 
-  Form form = options.emit.empty() ? Form::Plan : *formNamed(options.emit);
+  Stage stage = options.emit.empty() ? Stage::Plan : *stageNamed(options.emit);
   PipelineOptions passes;
   passes.statistics = options.statistics;
   passes.timing = options.timing;
   passes.printAfterAll = options.printAfterAll;
-  if (mlir::failed(runPipeline(**module, form, passes)))
+  if (mlir::failed(runPipeline(**module, stage, passes)))
     return fail(isModule ? ExitCode::BadInput : ExitCode::Failed,
                 options.model + ": was not compiled");
   if (options.emit.empty())
     return finishPlan(**module, options);
-  (*module)->print(llvm::outs());
+  print(**module, stage);
   return static_cast<int>(ExitCode::Done);
 }

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FTLM_DIALECTS_PLAN_PLANOPS_TD
+#define FTLM_DIALECTS_PLAN_PLANOPS_TD
+
+include "dialects/lm/LmAttributes.td"
+include "dialects/plan/PlanDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_Buffer : TypeDef<Plan_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "a region of the arena";
+}
+
+def Plan_BufferClassAttr : EnumAttr<Plan_Dialect, Plan_BufferClass, "class">;
+
+//===----------------------------------------------------------------------===//
+// Memory and parameters
+//===----------------------------------------------------------------------===//
+
+def Plan_ArenaOp : Plan_Op<"arena"> {
+  let summary = "the arena of the device";
+  let description = [{
+    `lower_bound` is the largest sum of bytes live at one time: no packing can do with less.
+
+    Example:
+
+    ```mlir
+    plan.arena bytes(1048576) lower_bound(1048576)
+    ```
+  }];
+  let arguments = (ins Lm_I64Attr:$bytes, Lm_I64Attr:$lower_bound);
+  let assemblyFormat = "`bytes` `(` $bytes `)` `lower_bound` `(` $lower_bound `)` attr-dict";
+}
+
+def Plan_BufferOp : Plan_Op<"buffer"> {
+  let summary = "a buffer";
+  let description = [{
+    In the module a buffer lives for ever; in a program from the first instruction that touches it to the last.
+
+    Example:
+
+    ```mlir
+    %0 = plan.buffer "h.0.ln_1.weight" parameter at 4096 : tensor<48xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Plan_BufferClassAttr:$buffer_class, TypeAttr:$type,
+      OptionalAttr<Lm_I64Attr>:$offset);
+  let results = (outs Plan_Buffer:$result);
+  let assemblyFormat = "$name $buffer_class (`at` $offset^)? `:` $type attr-dict";
+}
+
+def Plan_ViewOp : Plan_Op<"view"> {
+  let summary = "a part of a buffer";
+  let description = [{
+    Example:
+
+    ```mlir
+    %1 = plan.view %0 "partials/wte" byte 128 : tensor<2xf32>
+    ```
+  }];
+  let arguments = (ins Plan_Buffer:$source, StrAttr:$name, Lm_I64Attr:$byte, TypeAttr:$type);
+  let results = (outs Plan_Buffer:$result);
+  let assemblyFormat = "$source $name `byte` $byte `:` $type attr-dict";
+}
+
+def Plan_ParameterOp : Plan_Op<"parameter", [AttrSizedOperandSegments]> {
+  let summary = "one parameter of the model: its name in checkpoints and where its state lies";
+  let description = [{
+    Example:
+
+    ```mlir
+    plan.parameter "h.0.ln_1.weight" value %0 gradient %1 moments %2, %3 : tensor<48xf32> init <constant, 1.0>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$value, Optional<Plan_Buffer>:$gradient,
+      Variadic<Plan_Buffer>:$moments, TypeAttr:$type, Lm_InitAttr:$init, UnitAttr:$decay,
+      OptionalAttr<Lm_I64Attr>:$view, OptionalAttr<Lm_StoredArrayAttr>:$stored);
+  let assemblyFormat = [{
+    $name `value` $value (`gradient` $gradient^)? (`moments` $moments^)? `:` $type `init` $init
+    (`decay` $decay^)? (`view` `(` $view^ `)`)? (`stored` $stored^)? attr-dict
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Programs and instructions
+//===----------------------------------------------------------------------===//
+
+def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock]> {
+  let summary = "instructions that run in order";
+  let description = [{
+    `inputs` are filled by the host before the program runs, `outputs` are read after it, under these names.
+
+    Example:
+
+    ```mlir
+    plan.program @evaluate time(24) inputs(%t, %w) ["tokens", "weights"] outputs(%l) ["loss"] { ... }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Lm_I64Attr:$time);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `time` `(` $time `)` attr-dict-with-keyword $body";
+}
+
+def Plan_InputOp : Plan_Op<"input"> {
+  let summary = "a buffer that the host fills before the program runs";
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$buffer);
+  let assemblyFormat = "$name $buffer attr-dict";
+}
+
+def Plan_OutputOp : Plan_Op<"output"> {
+  let summary = "a buffer that the host reads after the program has run";
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$buffer);
+  let assemblyFormat = "$name $buffer attr-dict";
+}
+
+def Plan_KernelOp : Plan_Op<"kernel"> {
+  let summary = "runs a generated kernel";
+  let description = [{
+    The first `reads` arguments are read, the last `writes` ones are written; the others, in between, are read
+    and written. `scalars` are passed by value.
+
+    Example:
+
+    ```mlir
+    plan.kernel "h.0.gelu" @activation_3(%u, %a) reads 1 writes 1 units 32 grain 1
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, FlatSymbolRefAttr:$kernel, Variadic<Plan_Buffer>:$arguments,
+      DenseI64ArrayAttr:$writes, Lm_I64Attr:$units, Lm_I64Attr:$grain,
+      OptionalAttr<DenseI64ArrayAttr>:$scalars, OptionalAttr<DenseI64ArrayAttr>:$updates);
+  let assemblyFormat = [{
+    $name $kernel `(` $arguments `)` `writes` $writes (`updates` $updates^)? `units` $units `grain` $grain
+    (`scalars` $scalars^)? attr-dict
+  }];
+}
+
+def Plan_GemmOp : Plan_Op<"gemm"> {
+  let summary = "a matrix product";
+  let description = [{
+    `c[m, n] = a[m, k] * b[k, n] + bias[n]`, row-major with leading dimensions; `transpose_a`: a is stored [k, m],
+    `transpose_b`: b is stored [n, k].
+
+    Example:
+
+    ```mlir
+    plan.gemm "h.0.mlp.c_fc" %x * %w + %b -> %u m 32 n 192 k 48 ld [48, 192, 192]
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$a, Plan_Buffer:$b, Optional<Plan_Buffer>:$bias,
+      Plan_Buffer:$c, Lm_I64Attr:$m, Lm_I64Attr:$n, Lm_I64Attr:$k, DenseI64ArrayAttr:$ld,
+      UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let assemblyFormat = [{
+    $name $a `*` $b (`+` $bias^)? `->` $c `m` $m `n` $n `k` $k `ld` $ld
+    (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict
+  }];
+}
+
+class Plan_AttentionBase<string mnemonic, dag buffers> : Plan_Op<mnemonic> {
+  dag sizes = (ins Lm_I64Attr:$batch, Lm_I64Attr:$time, Lm_I64Attr:$heads, Lm_I64Attr:$kv_heads,
+      Lm_I64Attr:$head_size, Lm_F64Attr:$scale, OptionalAttr<Lm_F64Attr>:$dropout,
+      OptionalAttr<Lm_I64Attr>:$site, Variadic<Plan_Buffer>:$random);
+  let arguments = !con((ins StrAttr:$name), buffers, sizes);
+}
+
+def Plan_AttentionOp : Plan_AttentionBase<"attention", (ins Plan_Buffer:$qkv, Plan_Buffer:$out,
+    Plan_Buffer:$lse, Plan_Buffer:$workspace)> {
+  let summary = "causal attention (`lm.attention`)";
+  let description = [{
+    `random` are the inputs `random` and `examples`, with dropout.
+
+    Example:
+
+    ```mlir
+    plan.attention "h.0.attn" %qkv -> %o, %lse using %w batch 4 time 8 heads 4 of 4 size 12 scale 2.886751e-01
+    ```
+  }];
+  let assemblyFormat = [{
+    $name $qkv `->` $out `,` $lse `using` $workspace `batch` $batch `time` $time `heads` $heads `of` $kv_heads
+    `size` $head_size `scale` $scale (`dropout` $dropout^ `site` $site `random` $random)? attr-dict
+  }];
+}
+
+def Plan_AttentionGradOp : Plan_AttentionBase<"attention_grad", (ins Plan_Buffer:$d_out, Plan_Buffer:$qkv,
+    Plan_Buffer:$out, Plan_Buffer:$lse, Plan_Buffer:$d_qkv, Plan_Buffer:$workspace)> {
+  let summary = "the gradient of causal attention (`lm.attention_grad`)";
+  let assemblyFormat = [{
+    $name $d_out `,` $qkv `,` $out `,` $lse `->` $d_qkv `using` $workspace `batch` $batch `time` $time
+    `heads` $heads `of` $kv_heads `size` $head_size `scale` $scale
+    (`dropout` $dropout^ `site` $site `random` $random)? attr-dict
+  }];
+}
+
+def Plan_CopyOp : Plan_Op<"copy"> {
+  let summary = "copies a buffer, or one number into an array with an element a micro-batch";
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$source, Plan_Buffer:$destination,
+      UnitAttr:$per_micro_batch);
+  let assemblyFormat = "$name $source `->` $destination (`per_micro_batch` $per_micro_batch^)? attr-dict";
+}
+
+def Plan_ZeroOp : Plan_Op<"zero"> {
+  let summary = "sets a buffer to zero";
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$buffer);
+  let assemblyFormat = "$name $buffer attr-dict";
+}
+
+def Plan_AccumulateOp : Plan_Op<"accumulate"> {
+  let summary = "adds the value of a micro-batch to the binary tree over the micro-batches of a step";
+  let description = [{
+    With t trailing ones in the global number g of the micro-batch: source is added to levels 0 to t - 1 (level
+    first), then stored to level t. `add` is a kernel (lhs, rhs, result).
+
+    Example:
+
+    ```mlir
+    plan.accumulate "h.0.ln_1.weight" %g to (%l0, %l1) @add units 48
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$source, Variadic<Plan_Buffer>:$levels,
+      FlatSymbolRefAttr:$add, Lm_I64Attr:$units);
+  let assemblyFormat = "$name $source `to` `(` $levels `)` $add `units` $units attr-dict";
+}
+
+#endif
