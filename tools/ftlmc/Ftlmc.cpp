@@ -51,7 +51,7 @@ int finishPlan(mlir::ModuleOp module, const CompilerOptions &options) {
   if (options.output.empty())
     return static_cast<int>(ExitCode::Done);
   if (llvm::Error error = writePlanFile(*plan, options.output))
-    return fail(ExitCode::BadInput, options.output + ": " + llvm::toString(std::move(error)));
+    return fail(ExitCode::BadInput, "cannot write " + llvm::toString(std::move(error)));
   return static_cast<int>(ExitCode::Done);
 }
 
