@@ -8,17 +8,29 @@
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
 
 namespace ftlm {
 
-void registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<dist::DistDialect, lm::LmDialect, planir::PlanDialect, mlir::arith::ArithDialect,
-                  mlir::func::FuncDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::scf::SCFDialect,
-                  mlir::vector::VectorDialect>();
+std::optional<Stage> stageNamed(StringRef name) {
+  return llvm::StringSwitch<std::optional<Stage>>(name)
+      .Case("lm", Stage::Lm)
+      .Case("lm-grad", Stage::LmGrad)
+      .Case("dist", Stage::Dist)
+      .Case("plan", Stage::Plan)
+      .Default(std::nullopt);
+}
+
+void registerAllDialects(DialectRegistry &registry) {
+  registry.insert<dist::DistDialect, lm::LmDialect, planir::PlanDialect, arith::ArithDialect,
+                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect,
+                  vector::VectorDialect>();
 }
 
 void registerAllPasses() {
-  mlir::registerTransformsPasses();
+  registerTransformsPasses();
   registerDifferentiatePasses();
   registerFusePasses();
   registerCodegenPasses();
@@ -26,19 +38,43 @@ void registerAllPasses() {
   registerMemoryPasses();
 }
 
-void addPasses(mlir::PassManager &passes, Stage stage, const std::string &rule) {
+void addPasses(PassManager &passes, Stage stage, const std::string &rule) {
   if (stage == Stage::Lm)
     return;
   passes.addPass(createLmPrograms());
   passes.addPass(createLmDifferentiate());
   passes.addPass(createLmOptimizer(LmOptimizerOptions{rule}));
-  passes.addPass(mlir::createCSEPass());
+  passes.addPass(createCSEPass());
   if (stage == Stage::LmGrad)
     return;
   passes.addPass(createDistFuse());
   passes.addPass(createDistOutlineKernels());
+  if (stage == Stage::Dist)
+    return;
   passes.addPass(createPlanLower());
   passes.addPass(createPlanMemory());
+}
+
+LogicalResult runPipeline(ModuleOp module, Stage stage, const PipelineOptions &options) {
+  auto settings = module->getAttrOfType<DictionaryAttr>("lm.settings");
+  auto rule = settings ? settings.getAs<StringAttr>("optimizer") : StringAttr();
+  if (!rule)
+    return module.emitError() << "has no attribute lm.settings with the key 'optimizer'";
+  if (!lm::symbolizeOptimizer(rule.getValue()))
+    return module.emitError() << "names the optimizer '" << rule.getValue()
+                              << "' in lm.settings; expected adamw, adam_gpt1 or sgd";
+  PassManager passes(module.getContext());
+  addPasses(passes, stage, rule.getValue().str());
+  if (options.statistics)
+    passes.enableStatistics();
+  if (options.timing)
+    passes.enableTiming();
+  if (options.printAfterAll) {
+    module.getContext()->disableMultithreading();
+    passes.enableIRPrinting([](Pass *, Operation *) { return false; },
+                            [](Pass *, Operation *) { return true; }, /*printModuleScope=*/true);
+  }
+  return passes.run(module);
 }
 
 } // namespace ftlm

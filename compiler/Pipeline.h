@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the passes, from an imported module to the form that was asked for. Statistics and printing are
-// set up by the caller on the pass manager.
+// The path of a module through the compiler: which passes run in which order, and the forms at
+// which it can be looked at. Import a module, then run it up to a form; the form `Plan` is what
+// compiler/write takes. Mistakes are reported as diagnostics.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <optional>
 #include <string>
 
 namespace ftlm {
 
 /// How far to go.
-enum class Stage { Lm, LmGrad, Plan };
+enum class Stage { Lm, LmGrad, Dist, Plan };
+
+/// The stage that `--emit NAME` means: lm, lm-grad, dist or plan.
+std::optional<Stage> stageNamed(llvm::StringRef name);
 
 /// All dialects that a module of ours can hold.
 void registerAllDialects(mlir::DialectRegistry &registry);
@@ -20,5 +25,16 @@ void registerAllDialects(mlir::DialectRegistry &registry);
 void registerAllPasses();
 /// Adds the passes up to `stage`. `rule` is the update rule: adamw, adam_gpt1 or sgd.
 void addPasses(mlir::PassManager &passes, Stage stage, const std::string &rule);
+
+/// What a developer wants to see of the passes. Everything goes to standard error.
+struct PipelineOptions {
+  bool statistics = false;    // the statistics of each pass
+  bool timing = false;        // the time of each pass
+  bool printAfterAll = false; // the module after each pass that changed it
+};
+
+/// Takes an imported module to `stage`. Its `lm.settings` say which update rule it wants.
+mlir::LogicalResult runPipeline(mlir::ModuleOp module, Stage stage,
+                                const PipelineOptions &options = {});
 
 } // namespace ftlm

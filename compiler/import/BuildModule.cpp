@@ -6,6 +6,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -19,7 +20,8 @@ namespace {
 class ModuleBuilder {
 public:
   ModuleBuilder(MLIRContext &context, const ModelDescription &model, const ImportOptions &options)
-      : model(model), options(options), b(NameLoc::get(StringAttr::get(&context, model.name)), &context) {}
+      : model(model), options(options),
+        b(NameLoc::get(StringAttr::get(&context, model.name)), &context) {}
 
   OwningOpRef<ModuleOp> build() {
     OwningOpRef<ModuleOp> module(ModuleOp::create(b.getLoc(), model.name));
@@ -56,15 +58,15 @@ private:
     auto text = [&](StringRef name, StringRef value) {
       return b.getNamedAttr(name, b.getStringAttr(value));
     };
-    module->setAttr("lm.settings",
-                    b.getDictionaryAttr(
-                        {text("model", model.name), text("config_json", model.configJson),
-                         text("objective", "lm"), text("precision", "fp32"),
-                         text("optimizer", options.optimizer), number("batch", options.batch),
-                         number("micro_batch", options.microBatch), number("time", options.time),
-                         number("vocabulary", model.vocabulary + model.specials),
-                         number("softmax", softmax()), number("threads", options.threads),
-                         number("generate_batch", 1)}));
+    module->setAttr(
+        "lm.settings",
+        b.getDictionaryAttr(
+            {text("model", model.name), text("config_json", model.configJson),
+             text("objective", "lm"), text("precision", "fp32"),
+             text("optimizer", options.optimizer), number("batch", options.batch),
+             number("micro_batch", options.microBatch), number("time", options.time),
+             number("vocabulary", model.vocabulary + model.specials), number("softmax", softmax()),
+             number("threads", options.threads), number("generate_batch", 1)}));
   }
 
   //===--- parameters -------------------------------------------------------===//
@@ -76,7 +78,8 @@ private:
     return gpt1() ? ("h*." + part).str() : (model.prefix + "h.*." + part).str();
   }
 
-  /// `stored` lists {name, rows} of the pieces in a file; a layer's name in GPT-1's Hugging Face form differs.
+  /// `stored` lists {name, rows} of the pieces in a file; a layer's name in GPT-1's Hugging Face
+  /// form differs.
   void param(StringRef name, RankedTensorType type, double init, bool normal, bool decay,
              ArrayRef<std::pair<std::string, int64_t>> stored = {}) {
     bool family = name.contains('*');
@@ -87,8 +90,8 @@ private:
       row += rows;
     }
     lm::ParamOp::create(b, name, type, family ? b.getI64IntegerAttr(model.layers) : nullptr,
-                        lm::InitAttr::get(b.getF64FloatAttr(init), normal ? lm::InitKind::Normal
-                                                                          : lm::InitKind::Constant),
+                        lm::InitAttr::get(b.getF64FloatAttr(init),
+                                          normal ? lm::InitKind::Normal : lm::InitKind::Constant),
                         decay, /*frozen=*/false, pieces.empty() ? nullptr : b.getArrayAttr(pieces),
                         gpt1() && name == "we" && tableView() < type.getShape()[0]
                             ? b.getI64IntegerAttr(tableView())
@@ -97,7 +100,8 @@ private:
   int64_t tableView() const { return model.vocabulary + model.specials + options.time; }
 
   /// The name that a Hugging Face file has for a GPT-1 layer's parameter.
-  SmallVector<std::pair<std::string, int64_t>> storedAs(StringRef base, StringRef suffix, int64_t rows) {
+  SmallVector<std::pair<std::string, int64_t>> storedAs(StringRef base, StringRef suffix,
+                                                        int64_t rows) {
     if (!gpt1())
       return {};
     return {{("h.*." + base + suffix).str(), rows}};
@@ -110,8 +114,10 @@ private:
   }
   void normParams(StringRef base) {
     std::string name = layerBase(base);
-    param(gainName(name), f32({model.width}), 1, false, false, storedAs(base, ".weight", model.width));
-    param(biasName(name), f32({model.width}), 0, false, false, storedAs(base, ".bias", model.width));
+    param(gainName(name), f32({model.width}), 1, false, false,
+          storedAs(base, ".weight", model.width));
+    param(biasName(name), f32({model.width}), 0, false, false,
+          storedAs(base, ".bias", model.width));
   }
 
   void parameters() {
@@ -149,7 +155,9 @@ private:
 
   //===--- ops --------------------------------------------------------------===//
 
-  Value use(StringRef name, ArrayRef<int64_t> shape) { return lm::UseOp::create(b, f32(shape), name); }
+  Value use(StringRef name, ArrayRef<int64_t> shape) {
+    return lm::UseOp::create(b, f32(shape), name);
+  }
 
   Value linear(Value x, StringRef base, int64_t in, int64_t out) {
     std::string name = layerBase(base);
@@ -174,12 +182,12 @@ private:
   Value attentionBlock(Value x, int64_t batch) {
     int64_t width = model.width, heads = model.heads;
     Value qkv = linear(x, "attn.c_attn", width, 3 * width);
-    FloatAttr rate = model.attentionDropout > 0 ? b.getF64FloatAttr(model.attentionDropout) : nullptr;
+    FloatAttr rate =
+        model.attentionDropout > 0 ? b.getF64FloatAttr(model.attentionDropout) : nullptr;
     double scale = 1.0 / std::sqrt(static_cast<double>(width / heads));
     Value out = lm::AttentionOp::create(b, f32({batch, options.time, width}),
-                                        f32({batch, heads, options.time}), qkv, heads, heads,
-                                        scale, rate,
-                                        rate ? b.getI64IntegerAttr(0) : nullptr)
+                                        f32({batch, heads, options.time}), qkv, heads, heads, scale,
+                                        rate, rate ? b.getI64IntegerAttr(0) : nullptr)
                     .getResult();
     return dropout(linear(out, "attn.c_proj", width, width), model.residualDropout, 1);
   }
@@ -187,7 +195,8 @@ private:
     Value hidden = linear(x, "mlp.c_fc", model.width, model.mlpWidth);
     Value active = lm::ActivationOp::create(b, hidden.getType(),
                                             *lm::symbolizeActivation(model.activation), hidden);
-    return dropout(linear(active, "mlp.c_proj", model.mlpWidth, model.width), model.residualDropout, 2);
+    return dropout(linear(active, "mlp.c_proj", model.mlpWidth, model.width), model.residualDropout,
+                   2);
   }
 
   void layerClass(StringRef name, int64_t batch) {
@@ -232,7 +241,8 @@ private:
     return {x, table};
   }
 
-  lm::ProgramOp program(StringRef name, ArrayRef<Type> arguments, ArrayRef<StringRef> names, Type result) {
+  lm::ProgramOp program(StringRef name, ArrayRef<Type> arguments, ArrayRef<StringRef> names,
+                        Type result) {
     auto op = lm::ProgramOp::create(b, name, b.getFunctionType(arguments, {result}),
                                     b.getStrArrayAttr(names), nullptr, nullptr);
     SmallVector<Location> locations(arguments.size(), b.getLoc());
@@ -258,7 +268,8 @@ private:
     auto op = program("next_logits", {i32({1, options.time}), i32({1})}, {"tokens", "positions"},
                       f32({1, softmax()}));
     auto [x, table] = body(op.getBody().getArgument(0), 1, "block.generate");
-    Value last = lm::TakePositionOp::create(b, f32({1, model.width}), x, op.getBody().getArgument(1));
+    Value last =
+        lm::TakePositionOp::create(b, f32({1, model.width}), x, op.getBody().getArgument(1));
     lm::ReturnOp::create(
         b, lm::LinearOp::create(b, f32({1, softmax()}), last, table, nullptr, true).getResult());
   }
@@ -278,16 +289,29 @@ llvm::Expected<OwningOpRef<ModuleOp>> buildModule(MLIRContext &context, ModelDes
     options.batch = options.microBatch ? options.microBatch : model.defaultBatch;
   if (options.microBatch == 0)
     options.microBatch = std::min(model.defaultMicroBatch, options.batch);
-  auto fail = [&](const auto &text) { return llvm::createStringError(model.name + ": " + text.str()); };
+  auto fail = [&](const auto &text) {
+    return llvm::createStringError(model.name + ": " + text.str());
+  };
   if (options.time < 1 || options.time > model.positions)
-    return fail(llvm::formatv("a sequence length of {0} is not within 1 to {1}, the positions of the model",
-                              options.time, model.positions));
+    return fail(
+        llvm::formatv("a sequence length of {0} is not within 1 to {1}, the positions of the model",
+                      options.time, model.positions));
   if (options.batch < 1 || options.microBatch < 1)
     return fail(llvm::formatv("batch {0} and micro-batch {1} must be at least 1", options.batch,
                               options.microBatch));
   if (options.microBatch > options.batch)
-    return fail(llvm::formatv("a micro-batch of {0} is larger than the batch of {1}", options.microBatch,
-                              options.batch));
+    return fail(llvm::formatv("a micro-batch of {0} is larger than the batch of {1}",
+                              options.microBatch, options.batch));
+  if (options.threads == 0)
+    options.threads = 1;
+  if (options.threads < 1)
+    return fail(llvm::formatv("{0} threads; expected 1 or more", options.threads));
+  if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
+    return fail(llvm::formatv("a dropout rate of {0}; expected 0 <= rate < 1",
+                              llvm::format("%g", *options.dropout)));
+  if (!lm::symbolizeOptimizer(options.optimizer))
+    return fail(llvm::formatv("the optimizer '{0}' is unknown; expected adamw, adam_gpt1 or sgd",
+                              options.optimizer));
   if (options.dropout)
     model.embeddingDropout = model.attentionDropout = model.residualDropout = *options.dropout;
   context.loadDialect<lm::LmDialect>();

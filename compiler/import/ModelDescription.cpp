@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -60,11 +61,34 @@ Error check(const ModelDescription &model, const std::string &place) {
                                model.width, legal)
                            .str());
   }
-  for (double rate : {model.embeddingDropout, model.attentionDropout, model.residualDropout})
+  for (auto [rate, key] :
+       {std::pair<double, StringRef>{model.embeddingDropout, "embedding_dropout"},
+        {model.attentionDropout, "attention_dropout"},
+        {model.residualDropout, "residual_dropout"}})
     if (!(rate >= 0 && rate < 1))
-      return fail(place, formatv("a dropout rate is {0}; expected 0 <= rate < 1", rate).str());
+      return fail(place,
+                  formatv("'{0}' is {1}; expected 0 <= rate < 1", key, format("%g", rate)).str());
+  if (model.specials < 0 || model.specials >= (int64_t(1) << 31))
+    return fail(place, formatv("'specials' is {0}; expected 0 to 2^31 - 1", model.specials).str());
+  if (!(model.initStddev >= 0) || std::isinf(model.initStddev))
+    return fail(place, "'init_stddev' is not 0 or more");
+  if (model.defaultTime < 0 || model.defaultTime > model.positions)
+    return fail(place, formatv("'default_seq_len' is {0}; the model has {1} positions",
+                               model.defaultTime, model.positions)
+                           .str());
+  if (model.defaultBatch < 1 || model.defaultMicroBatch < 1 ||
+      model.defaultMicroBatch > model.defaultBatch)
+    return fail(place,
+                formatv("'default_micro_batch' is {0} and 'default_batch' {1}; expected 1 <= "
+                        "micro-batch <= batch",
+                        model.defaultMicroBatch, model.defaultBatch)
+                    .str());
   if (!(model.epsilon > 0))
     return fail(place, "epsilon of the norms is not above 0");
+  if (model.dropoutOnTable && model.naming == Naming::Gpt2)
+    return fail(place,
+                "embedding_dropout_on = \"table\" needs naming = \"gpt1\", whose parameters hold a "
+                "joint table");
   if (model.naming == Naming::Gpt2 && (model.specials != 0 || model.softmaxOverPositions))
     return fail(place, "'specials' and 'softmax_over_positions' need naming = \"gpt1\", whose "
                        "parameters hold a joint table");
@@ -86,9 +110,8 @@ std::string configFor(const ModelDescription &model) {
     json["n_inner"] = model.mlpWidth;
   static const std::map<std::string, std::string> names = {
       {"gelu_tanh", "gelu_new"}, {"gelu", "gelu"}, {"relu", "relu"}, {"silu", "silu"}};
-  json[gpt1 ? "afn" : "activation_function"] = gpt1 && model.activation == "gelu_tanh"
-                                                   ? "gelu"
-                                                   : names.at(model.activation);
+  json[gpt1 ? "afn" : "activation_function"] =
+      gpt1 && model.activation == "gelu_tanh" ? "gelu" : names.at(model.activation);
   json["layer_norm_epsilon"] = model.epsilon;
   json["embd_pdrop"] = model.embeddingDropout;
   json["attn_pdrop"] = model.attentionDropout;
@@ -104,36 +127,48 @@ public:
   TomlTable(const toml::table &table, std::string file) : table(table), file(std::move(file)) {}
 
   void integer(StringRef key, int64_t &value) {
-    read(key, [&](const toml::node &node) {
-      if (auto number = node.value_exact<int64_t>())
-        return value = *number, true;
-      return false;
-    }, "a whole number");
+    read(
+        key,
+        [&](const toml::node &node) {
+          if (auto number = node.value_exact<int64_t>())
+            return value = *number, true;
+          return false;
+        },
+        "a whole number");
   }
   void number(StringRef key, double &value) {
-    read(key, [&](const toml::node &node) {
-      if (!node.is_number())
-        return false;
-      return value = *node.value<double>(), true;
-    }, "a number");
+    read(
+        key,
+        [&](const toml::node &node) {
+          if (!node.is_number())
+            return false;
+          return value = *node.value<double>(), true;
+        },
+        "a number");
   }
   void boolean(StringRef key, bool &value) {
-    read(key, [&](const toml::node &node) {
-      if (auto truth = node.value_exact<bool>())
-        return value = *truth, true;
-      return false;
-    }, "true or false");
+    read(
+        key,
+        [&](const toml::node &node) {
+          if (auto truth = node.value_exact<bool>())
+            return value = *truth, true;
+          return false;
+        },
+        "true or false");
   }
   void choice(StringRef key, std::string &value, ArrayRef<StringRef> legal) {
     std::string words;
     for (StringRef word : legal)
       words += (words.empty() ? "\"" : ", \"") + word.str() + "\"";
-    read(key, [&](const toml::node &node) {
-      auto text = node.value_exact<std::string>();
-      if (!text || (!legal.empty() && !is_contained(legal, StringRef(*text))))
-        return false;
-      return value = *text, true;
-    }, legal.empty() ? "a text" : "one of " + words);
+    read(
+        key,
+        [&](const toml::node &node) {
+          auto text = node.value_exact<std::string>();
+          if (!text || (!legal.empty() && !is_contained(legal, StringRef(*text))))
+            return false;
+          return value = *text, true;
+        },
+        legal.empty() ? "a text" : "one of " + words);
   }
   void require(StringRef key) {
     if (error.empty() && !table.contains(std::string_view(key)))
@@ -149,7 +184,8 @@ public:
   }
 
 private:
-  void read(StringRef key, function_ref<bool(const toml::node &)> take, const std::string &expected) {
+  void read(StringRef key, function_ref<bool(const toml::node &)> take,
+            const std::string &expected) {
     known.push_back(key);
     const toml::node *node = table.get(std::string_view(key));
     if (!node || !error.empty() || take(*node))
@@ -216,7 +252,8 @@ Expected<ModelDescription> readTomlDescription(const std::string &path) {
 
 namespace {
 
-/// The prefix of the parameter names in a safetensors file's header, "transformer." when there is no file.
+/// The prefix of the parameter names in a safetensors file's header, "transformer." when there is
+/// no file.
 std::string parameterPrefix(const std::string &folder) {
   std::ifstream file(folder + "/model.safetensors", std::ios::binary);
   unsigned char size[8];
@@ -257,7 +294,7 @@ Expected<ModelDescription> readHuggingFaceFolder(const std::string &folder) {
   };
   auto number = [&](const char *key, double &value) {
     auto found = json.find(key);
-    if (found == json.end())
+    if (found == json.end() || found->is_null())
       return;
     if (!found->is_number())
       wrong = formatv("'{0}' is {1}; expected a number", key, found->dump());
@@ -297,8 +334,9 @@ Expected<ModelDescription> readHuggingFaceFolder(const std::string &folder) {
   mustBe("reorder_and_upcast_attn", false);
   mustBe("add_cross_attention", false);
   static const std::map<std::string, std::string> activations = {
-      {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}, {"gelu", "gelu"},
-      {"relu", "relu"},          {"silu", "silu"},                  {"swish", "silu"}};
+      {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
+      {"gelu", "gelu"},          {"relu", "relu"},
+      {"silu", "silu"},          {"swish", "silu"}};
   std::string key = gpt1 ? "afn" : "activation_function";
   auto given = json.find(key);
   std::string activation =
@@ -308,7 +346,9 @@ Expected<ModelDescription> readHuggingFaceFolder(const std::string &folder) {
   if (auto known = activations.find(activation); known != activations.end())
     model.activation = known->second;
   else
-    wrong = formatv("'{0}' is \"{1}\"; expected gelu_new, gelu, relu or silu", key, activation);
+    wrong =
+        formatv("'{0}' is \"{1}\"; expected gelu_new, gelu_pytorch_tanh, gelu, relu, silu or swish",
+                key, activation);
   if (!wrong.empty())
     return fail(path, wrong);
   model.preNorm = !gpt1;

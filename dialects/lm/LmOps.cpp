@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/lm/Lm.h"
+#include "dialects/lm/LmVerify.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -82,7 +83,9 @@ static void nameArguments(Region &region, ArrayAttr names, OpAsmSetValueNameFn s
 ParseResult LayerClassOp::parse(OpAsmParser &parser, OperationState &result) {
   return parseFunction(parser, result);
 }
-void LayerClassOp::print(OpAsmPrinter &printer) { printFunction(*this, printer); }
+void LayerClassOp::print(OpAsmPrinter &printer) {
+  printFunction(*this, printer);
+}
 void LayerClassOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
   nameArguments(region, getArgumentNames(), setName);
 }
@@ -90,7 +93,9 @@ void LayerClassOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn 
 ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
   return parseFunction(parser, result);
 }
-void ProgramOp::print(OpAsmPrinter &printer) { printFunction(*this, printer); }
+void ProgramOp::print(OpAsmPrinter &printer) {
+  printFunction(*this, printer);
+}
 void ProgramOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
   nameArguments(region, getArgumentNames(), setName);
 }
@@ -106,6 +111,8 @@ LogicalResult ParamOp::verify() {
                                       : "has layers(n) but no '*' in its name");
   if (getLayers() && *getLayers() < 1)
     return emitOpError() << "has " << *getLayers() << " layers; expected 1 or more";
+  if (getTensorType().getRank() < 1)
+    return emitOpError() << "has rank 0; expected rank 1 or more";
   if (getView() && (*getView() < 1 || *getView() > getTensorType().getShape().front()))
     return emitOpError() << "has a view of " << *getView() << " rows of "
                          << getTensorType().getShape().front();
@@ -115,6 +122,9 @@ LogicalResult ParamOp::verify() {
       if (piece.getRow() != row || piece.getRows() < 1)
         return emitOpError() << "has a stored piece '" << piece.getName() << "' at row "
                              << piece.getRow() << "; expected row " << row;
+      if (piece.getName().contains('*') != isFamily)
+        return emitOpError() << "has a stored piece '" << piece.getName() << "' "
+                             << (isFamily ? "without a '*'" : "with a '*'");
       row += piece.getRows();
     }
     if (row != getTensorType().getShape().front())
@@ -124,7 +134,8 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
-/// Checks that `param` names a parameter of type `type`, a family exactly when inside a layer class.
+/// Checks that `param` names a parameter of type `type`, a family exactly when inside a layer
+/// class.
 static LogicalResult verifyParamUse(Operation *op, FlatSymbolRefAttr param, Type type,
                                     SymbolTableCollection &symbols) {
   auto decl = symbols.lookupNearestSymbolFrom<ParamOp>(op, param);
@@ -172,6 +183,12 @@ LogicalResult LayerCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          << FunctionType::get(getContext(), getInputs().getTypes(),
                                               getResultTypes())
                          << ", but " << getCalleeAttr() << " is " << type;
+  // A class of a real model has a few dozen uses: looking at all of them for each call is cheap.
+  for (UseOp use : callee.getOps<UseOp>())
+    if (auto param = symbols.lookupNearestSymbolFrom<ParamOp>(use, use.getParamAttr()))
+      if (param.getLayers() && (getLayer() < 0 || getLayer() >= *param.getLayers()))
+        return emitOpError() << "runs layer " << getLayer() << ", but " << use.getParamAttr()
+                             << " has layers 0 to " << *param.getLayers() - 1;
   return success();
 }
 
@@ -187,26 +204,6 @@ LogicalResult ReturnOp::verify() {
 // Forward ops
 //===----------------------------------------------------------------------===//
 
-/// The leading dimensions of a tensor, all but the last.
-static ArrayRef<int64_t> rowsOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape().drop_back();
-}
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-/// Reports that `what` has another shape than `expected`.
-static LogicalResult checkShape(Operation *op, StringRef what, ArrayRef<int64_t> found,
-                                ArrayRef<int64_t> expected) {
-  if (found == expected)
-    return success();
-  InFlightDiagnostic diag = op->emitOpError() << "has " << what << " of shape [";
-  llvm::interleaveComma(found, diag);
-  diag << "]; expected [";
-  llvm::interleaveComma(expected, diag);
-  return diag << ']';
-}
-
 LogicalResult EmbeddingOp::verify() {
   ArrayRef<int64_t> tokens = shapeOf(getTokens()), table = shapeOf(getTable());
   if (tokens.size() != 2 || table.size() != 2)
@@ -218,9 +215,8 @@ LogicalResult EmbeddingOp::verify() {
   ArrayRef<int64_t> positions = shapeOf(getPositions());
   if (positions.size() != 2 || positions[1] != table[1] || getOffset() < 0 ||
       getOffset() + tokens[1] > positions[0])
-    return emitOpError() << "needs rows " << getOffset() << " to "
-                         << getOffset() + tokens[1] << " of width " << table[1]
-                         << " for its positions, found "
+    return emitOpError() << "needs rows " << getOffset() << " to " << getOffset() + tokens[1]
+                         << " of width " << table[1] << " for its positions, found "
                          << getPositions().getType();
   return success();
 }
@@ -285,6 +281,8 @@ void NormOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult NormOp::verify() {
+  if (failed(checkNotScalar(*this, "an input", getInput())))
+    return failure();
   ArrayRef<int64_t> input = shapeOf(getInput());
   if (failed(checkShape(*this, "a result", shapeOf(getResult()), input)) ||
       failed(checkShape(*this, "a gain", shapeOf(getGain()), {input.back()})) ||
@@ -299,7 +297,7 @@ LogicalResult NormOp::verify() {
 }
 
 /// The rate and site of an op with random numbers.
-static LogicalResult checkRate(Operation *op, double rate, int64_t site) {
+LogicalResult ftlm::lm::checkRate(Operation *op, double rate, int64_t site) {
   if (!(rate >= 0 && rate < 1))
     return op->emitOpError() << "has a dropout rate of " << rate << "; expected 0 <= rate < 1";
   if (site < 0 || site > 15)
@@ -307,24 +305,36 @@ static LogicalResult checkRate(Operation *op, double rate, int64_t site) {
   return success();
 }
 
-LogicalResult AttentionOp::verify() {
-  ArrayRef<int64_t> qkv = shapeOf(getQkv());
-  int64_t heads = getHeads(), kvHeads = getKvHeads();
+LogicalResult ftlm::lm::checkAttention(Operation *op, Value qkvValue, Value out, Value lse,
+                                       int64_t heads, int64_t kvHeads,
+                                       std::optional<double> dropout, std::optional<int64_t> site) {
+  ArrayRef<int64_t> qkv = shapeOf(qkvValue);
   if (qkv.size() != 3 || heads < 1 || kvHeads < 1 || heads % kvHeads != 0)
-    return emitOpError() << "expects qkv of rank 3 and heads that are a multiple of kv_heads; found "
-                         << heads << " and " << kvHeads;
-  if (qkv[2] % (heads + 2 * kvHeads) != 0)
-    return emitOpError() << "cannot cut a width of " << qkv[2] << " into " << heads
-                         << " queries and 2 x " << kvHeads << " keys and values";
-  if (getDropout() && failed(checkRate(*this, *getDropout(), *getSite())))
+    return op->emitOpError()
+           << "expects qkv of rank 3 and heads that are a multiple of kv_heads; found " << heads
+           << " and " << kvHeads;
+  int64_t parts = heads + 2 * kvHeads;
+  if (qkv[2] % parts != 0)
+    return op->emitOpError() << "cannot cut a width of " << qkv[2] << " into " << heads
+                             << " queries and 2 x " << kvHeads << " keys and values";
+  if (dropout.has_value() != site.has_value())
+    return op->emitOpError() << "has "
+                             << (dropout ? "a dropout without a site" : "a site without a dropout");
+  if (dropout && failed(checkRate(op, *dropout, *site)))
     return failure();
-  if (failed(checkShape(*this, "a result", shapeOf(getResult()),
-                        {qkv[0], qkv[1], heads * getHeadSize()})))
+  if (failed(checkShape(op, "an output", shapeOf(out), {qkv[0], qkv[1], heads * (qkv[2] / parts)})))
     return failure();
-  return checkShape(*this, "an lse", shapeOf(getLse()), {qkv[0], heads, qkv[1]});
+  return checkShape(op, "an lse", shapeOf(lse), {qkv[0], heads, qkv[1]});
+}
+
+LogicalResult AttentionOp::verify() {
+  return checkAttention(*this, getQkv(), getResult(), getLse(), getHeads(), getKvHeads(),
+                        getDropout(), getSite());
 }
 
 LogicalResult DropoutOp::verify() {
+  if (failed(checkNotScalar(*this, "an input", getInput())))
+    return failure();
   return checkRate(*this, getRate(), getSite());
 }
 
@@ -375,8 +385,11 @@ void CrossEntropyOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult CrossEntropyOp::verify() {
+  if (failed(checkNotScalar(*this, "logits", getLogits())))
+    return failure();
   ArrayRef<int64_t> rows = rowsOf(getLogits());
-  for (Value value : {Value(getTargets()), Value(getWeights()), Value(getLosses()), Value(getLse())})
+  for (Value value :
+       {Value(getTargets()), Value(getWeights()), Value(getLosses()), Value(getLse())})
     if (failed(checkShape(*this, "targets, weights, losses or lse", shapeOf(value), rows)))
       return failure();
   return success();
@@ -395,7 +408,9 @@ void CrossEntropyGradOp::print(OpAsmPrinter &printer) {
   printer << " : " << getLogits().getType() << " -> " << getLse().getType();
 }
 
-LogicalResult SumOp::verify() { return checkShape(*this, "a result", shapeOf(getResult()), {}); }
+LogicalResult SumOp::verify() {
+  return checkShape(*this, "a result", shapeOf(getResult()), {});
+}
 
 #define GET_OP_CLASSES
 #include "dialects/lm/LmOps.cpp.inc"

@@ -408,6 +408,7 @@ def Lm_EmbeddingGradOp : Lm_Op<"embedding_grad", [Pure]> {
   let assemblyFormat = [{
     $tokens `,` $adjoint attr-dict `:` type($tokens) `,` type($adjoint) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_PositionGradOp : Lm_Op<"position_grad", [Pure]> {
@@ -426,6 +427,7 @@ def Lm_PositionGradOp : Lm_Op<"position_grad", [Pure]> {
   let assemblyFormat = [{
     $adjoint `offset` `(` $offset `)` attr-dict `:` type($adjoint) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_LinearDataGradOp : Lm_Op<"linear_data_grad", [Pure,
@@ -447,6 +449,7 @@ def Lm_LinearDataGradOp : Lm_Op<"linear_data_grad", [Pure,
     $adjoint `,` $weight (`transposed` $transposed^)? attr-dict `:`
     type($adjoint) `,` type($weight) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_LinearWeightGradOp : Lm_Op<"linear_weight_grad", [Pure,
@@ -468,6 +471,7 @@ def Lm_LinearWeightGradOp : Lm_Op<"linear_weight_grad", [Pure,
     $input `,` $adjoint (`transposed` $transposed^)? attr-dict `:`
     type($input) `,` type($adjoint) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_BiasGradOp : Lm_Op<"bias_grad", [Pure]> {
@@ -484,6 +488,7 @@ def Lm_BiasGradOp : Lm_Op<"bias_grad", [Pure]> {
   let arguments = (ins Lm_Tensor:$adjoint);
   let results = (outs Lm_Tensor:$result);
   let assemblyFormat = "$adjoint attr-dict `:` type($adjoint) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def Lm_NormDataGradOp : Lm_Op<"norm_data_grad", [Pure,
@@ -507,6 +512,7 @@ def Lm_NormDataGradOp : Lm_Op<"norm_data_grad", [Pure,
     $kind $adjoint `,` $input `,` $gain `,` $mean `,` $rstd attr-dict `:`
     type($result) `,` type($gain) `,` type($mean)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_NormGainGradOp : Lm_Op<"norm_gain_grad", [Pure,
@@ -530,6 +536,7 @@ def Lm_NormGainGradOp : Lm_Op<"norm_gain_grad", [Pure,
     $adjoint `,` $input `,` $mean `,` $rstd attr-dict `:` type($adjoint) `,` type($mean) `->`
     type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_ActivationGradOp : Lm_Op<"activation_grad", [Pure, SameOperandsAndResultType]> {
@@ -570,6 +577,7 @@ def Lm_AttentionGradOp : Lm_Op<"attention_grad", [Pure,
     (`dropout` `(` custom<BareF64>($dropout)^ `)` `site` `(` $site `)`)? attr-dict `:`
     type($output) `,` type($qkv) `,` type($lse)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_TakePositionGradOp : Lm_Op<"take_position_grad", [Pure]> {
@@ -587,6 +595,7 @@ def Lm_TakePositionGradOp : Lm_Op<"take_position_grad", [Pure]> {
   let assemblyFormat = [{
     $adjoint `,` $positions attr-dict `:` type($adjoint) `,` type($positions) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Lm_CrossEntropyGradOp : Lm_Op<"cross_entropy_grad", [Pure]> {
@@ -605,6 +614,7 @@ def Lm_CrossEntropyGradOp : Lm_Op<"cross_entropy_grad", [Pure]> {
       Lm_F32Tensor:$weights);
   let results = (outs Lm_Tensor:$result);
   let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
 }
 
 def Lm_AccumulateGradOp : Lm_Op<"accumulate_grad",
@@ -626,6 +636,7 @@ def Lm_AccumulateGradOp : Lm_Op<"accumulate_grad",
   let arguments = (ins FlatSymbolRefAttr:$param, Lm_Tensor:$gradient,
       DefaultValuedAttr<Lm_I64Attr, "0">:$use);
   let assemblyFormat = "$param `,` $gradient (`use` `(` $use^ `)`)? attr-dict `:` type($gradient)";
+  let hasVerifier = 1;
 }
 
 def Lm_GradNormOp : Lm_Op<"grad_norm", [MemoryEffects<[MemRead]>]> {
@@ -642,6 +653,7 @@ def Lm_GradNormOp : Lm_Op<"grad_norm", [MemoryEffects<[MemRead]>]> {
   }];
   let results = (outs Lm_F32Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Lm_UpdateOp : Lm_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
@@ -670,6 +682,7 @@ def Lm_UpdateOp : Lm_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
   let assemblyFormat = [{
     $rule $param `,` $norm (`decay` $decay^)? attr-dict `:` type($norm)
   }];
+  let hasVerifier = 1;
 }
 
 #endif

@@ -1,175 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
-// ftlmc: compiles a model description to a plan.
+// ftlmc: compiles a model to a plan. Reads the command line, imports the model, runs the passes,
+// and prints or writes what came out.
 #include "compiler/Pipeline.h"
-#include "compiler/import/BuildModule.h"
+#include "compiler/import/ImportModel.h"
 #include "compiler/write/WritePlan.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "runtime/base/Error.h"
+#include "schema/PlanFile.h"
 #include "schema/PlanReport.h"
+#include "tools/ftlmc/Options.h"
+#include "llvm/Support/raw_ostream.h"
 
-#include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
-
-#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <thread>
-#include <xxhash.h>
 
-using namespace mlir;
 using namespace ftlm;
 
 namespace {
 
-constexpr int done = 0, badInput = 2, failed_ = 4;
-
-struct Options {
-  std::string model, output, emit, optimizer = "adamw", precision = "fp32", objective = "lm", target = "cpu";
-  ImportOptions import;
-  double dropout = -1;
-  bool explain = false, json = false, statistics = false;
-};
-
-int fail(const std::string &what, int code = badInput) {
-  llvm::errs() << "ftlmc: error: " << what << "\n";
-  return code;
+int fail(ExitCode code, const llvm::Twine &text) {
+  llvm::errs() << "ftlmc: error: " << text << '\n';
+  return static_cast<int>(code);
 }
 
-/// The folder of the models that come with ftlm.
-std::string modelsFolder() {
-  if (auto given = llvm::sys::Process::GetEnv("FTLM_MODELS_DIR"))
-    return *given;
-  llvm::SmallString<128> installed(llvm::sys::fs::getMainExecutable("ftlmc", reinterpret_cast<void *>(&modelsFolder)));
-  llvm::sys::path::remove_filename(installed);
-  llvm::sys::path::append(installed, "..", "share", "ftlm", "models");
-  return llvm::sys::fs::is_directory(installed) ? installed.str().str() : FTLM_SOURCE_MODELS;
+/// What --explain prints.
+std::string explain(const plan::PlanT &plan, bool json) {
+  std::vector<uint8_t> bytes = planFileBytes(plan);
+  plan::FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::string hash = fmt::format("{:016x}{:016x}", header.hashHigh, header.hashLow);
+  return json ? planFacts(plan, hash).dump(2) + "\n" : planText(plan, hash);
 }
 
-llvm::Expected<ModelDescription> readModel(const std::string &model) {
-  if (llvm::sys::fs::is_directory(model))
-    return readHuggingFaceFolder(model);
-  if (llvm::sys::fs::exists(model))
-    return readTomlDescription(model);
-  llvm::SmallString<128> known(modelsFolder());
-  llvm::sys::path::append(known, model + ".toml");
-  if (llvm::sys::fs::exists(known))
-    return readTomlDescription(known.str().str());
-  std::vector<std::string> names;
-  std::error_code error;
-  for (llvm::sys::fs::directory_iterator it(modelsFolder(), error), end; it != end && !error; it.increment(error))
-    if (llvm::sys::path::extension(it->path()) == ".toml")
-      names.push_back(llvm::sys::path::stem(it->path()).str());
-  std::sort(names.begin(), names.end());
-  return llvm::createStringError(fmt::format(
-      "{}: no such file or folder, and no model of that name; models are {}", model, fmt::join(names, ", ")));
-}
-
-llvm::Expected<OwningOpRef<ModuleOp>> import(MLIRContext &context, const Options &options) {
-  if (llvm::StringRef(options.model).ends_with(".mlir")) {
-    OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(options.model, &context);
-    if (!module)
-      return llvm::createStringError(options.model + ": is not a module of the lm dialect");
-    return module;
-  }
-  llvm::Expected<ModelDescription> model = readModel(options.model);
-  if (!model)
-    return model.takeError();
-  return buildModule(context, *model, options.import);
-}
-
-int compile(Options &options) {
-  if (options.output.empty() && options.emit.empty() && !options.explain)
-    return fail("nothing to do: name the plan with -o PLAN.ftlm, or ask for --emit or --explain");
-  if (options.dropout >= 0)
-    options.import.dropout = options.dropout;
-  if (options.optimizer == "adam-gpt1")
-    options.optimizer = "adam_gpt1";
-  options.import.optimizer = options.optimizer;
-
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  llvm::Expected<OwningOpRef<ModuleOp>> module = import(context, options);
-  if (!module)
-    return fail(llvm::toString(module.takeError()));
-
-  Stage stage = options.emit == "lm" ? Stage::Lm : options.emit == "lm-grad" ? Stage::LmGrad : Stage::Plan;
-  PassManager passes(&context);
-  if (options.statistics)
-    passes.enableStatistics();
-  addPasses(passes, stage, options.optimizer);
-  if (failed(passes.run(**module)))
-    return fail("compiling " + options.model + " failed", failed_);
-  if (!options.emit.empty()) {
-    // The kernels are no part of the plan's text: they are compiled from another level.
-    if (stage == Stage::Plan)
-      if (auto kernels = (*module)->lookupSymbol<ModuleOp>("kernels"))
-        kernels.erase();
-    (*module)->print(llvm::outs());
-    llvm::outs() << "\n";
-    return done;
-  }
-
-  auto kernels = (*module)->lookupSymbol<ModuleOp>("kernels");
+/// Compiles the kernels of a module of the plan dialect, then explains and writes the plan.
+int finishPlan(mlir::ModuleOp module, const CompilerOptions &options) {
+  auto kernels = module.lookupSymbol<mlir::ModuleOp>("kernels");
+  if (!kernels)
+    return fail(ExitCode::Failed, "the plan has no module @kernels");
   auto objects = codegen::compileKernels(kernels);
-  if (failed(objects))
-    return fail("compiling the kernels failed", failed_);
-  auto plan = buildPlan(**module, std::move(*objects));
-  if (failed(plan))
-    return fail("writing the plan failed", failed_);
-  if (options.explain) {
-    std::vector<uint8_t> bytes = planFileBytes(*plan);
-    uint64_t hash[2];
-    std::memcpy(hash, bytes.data() + 24, sizeof(hash));
-    std::string name = fmt::format("{:016x}{:016x}", hash[1], hash[0]);
-    if (options.json)
-      llvm::outs() << planFacts(*plan, name).dump(2) << "\n";
-    else
-      llvm::outs() << planText(*plan, name);
-  }
-  if (!options.output.empty())
-    if (llvm::Error error = writePlanFile(*plan, options.output))
-      return fail(options.output + ": " + llvm::toString(std::move(error)));
-  return done;
+  if (mlir::failed(objects))
+    return fail(ExitCode::Failed, "the kernels were not compiled");
+  mlir::FailureOr<plan::PlanT> plan = buildPlan(module, std::move(*objects));
+  if (mlir::failed(plan))
+    return fail(ExitCode::Failed, "no plan was made");
+  if (options.explain)
+    llvm::outs() << explain(*plan, options.json);
+  if (options.output.empty())
+    return static_cast<int>(ExitCode::Done);
+  if (llvm::Error error = writePlanFile(*plan, options.output))
+    return fail(ExitCode::BadInput, "cannot write " + llvm::toString(std::move(error)));
+  return static_cast<int>(ExitCode::Done);
+}
+
+/// Prints a form so that it can be read again. The kernels are no part of a plan's text: they are
+/// compiled from another level.
+void print(mlir::ModuleOp module, Stage stage) {
+  if (stage == Stage::Plan)
+    if (auto kernels = module.lookupSymbol<mlir::ModuleOp>("kernels"))
+      kernels.erase();
+  module.print(llvm::outs());
+  llvm::outs() << '\n';
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("ftlmc: compiles a model to a plan that ftlm-run carries out");
-  Options options;
-  options.import.threads = std::max(1u, std::thread::hardware_concurrency());
-  app.set_version_flag("--version", "ftlmc " FTLM_VERSION);
-  app.add_option("MODEL", options.model,
-                 "a description (*.toml, or the name of one in models/), a folder with a Hugging Face config.json, or "
-                 "a *.mlir file in the lm dialect")
-      ->required();
-  app.add_option("-o", options.output, "the plan to write");
-  app.add_option("--objective", options.objective, "heads and loss: lm")->check(CLI::IsMember({"lm"}));
-  app.add_option("--batch", options.import.batch, "sequences a step (default: the model's)")->check(CLI::PositiveNumber);
-  app.add_option("--micro-batch", options.import.microBatch, "sequences computed at a time")->check(CLI::PositiveNumber);
-  app.add_option("--seq-len", options.import.time, "positions of a sequence (default: the model's)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--precision", options.precision, "precision of the computation: fp32")->check(CLI::IsMember({"fp32"}));
-  app.add_option("--optimizer", options.optimizer, "update rule: adamw, adam-gpt1 or sgd")
-      ->check(CLI::IsMember({"adamw", "adam-gpt1", "sgd"}))
-      ->capture_default_str();
-  app.add_option("--dropout", options.dropout, "overrides all dropout rates of the model")->check(CLI::Range(0.0, 0.999999));
-  app.add_option("--threads", options.import.threads, "threads that a run may use at most")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--target", options.target, "where the plan runs: cpu (AVX2 and AVX-512 in one plan)")
-      ->check(CLI::IsMember({"cpu"}));
-  app.add_option("--emit", options.emit, "print this form instead of writing the plan: lm, lm-grad or plan")
-      ->check(CLI::IsMember({"lm", "lm-grad", "plan"}));
-  app.add_flag("--explain", options.explain, "print what was decided: memory by class, work, largest buffers");
-  app.add_flag("--json", options.json, "with --explain: as JSON")->needs("--explain");
-  app.add_flag("--mlir-pass-statistics", options.statistics, "print the statistics of every pass");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? done : badInput;
-  }
-  return compile(options);
+  CompilerOptions options;
+  if (std::optional<int> code = parseCommandLine(argc, argv, options))
+    return *code;
+
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context);
+
+  ImportOptions import;
+  import.batch = options.batch;
+  import.microBatch = options.microBatch;
+  import.time = options.time;
+  import.optimizer = options.optimizer;
+  import.dropout = options.dropout;
+  import.threads = options.threads;
+  bool isModule = llvm::StringRef(options.model).ends_with(".mlir");
+  if (import.threads == 0 && !isModule)
+    import.threads = std::max(1u, std::thread::hardware_concurrency());
+  llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> module =
+      importModel(context, options.model, import, modelFolders(argv[0]), sources);
+  if (!module)
+    return fail(ExitCode::BadInput, llvm::toString(module.takeError()));
+
+  Stage stage = options.emit.empty() ? Stage::Plan : *stageNamed(options.emit);
+  PipelineOptions passes;
+  passes.statistics = options.statistics;
+  passes.timing = options.timing;
+  passes.printAfterAll = options.printAfterAll;
+  if (mlir::failed(runPipeline(**module, stage, passes)))
+    return fail(isModule ? ExitCode::BadInput : ExitCode::Failed,
+                options.model + ": was not compiled");
+  if (options.emit.empty())
+    return finishPlan(**module, options);
+  print(**module, stage);
+  return static_cast<int>(ExitCode::Done);
 }
