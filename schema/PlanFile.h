@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a plan file. The compiler writes it, the runtime checks it before it looks at a byte
-// of the payload (one FlatBuffer of type ftlm::plan::Plan, see plan.fbs).
+// The header of a plan file. The compiler writes it, the runtime checks it before it looks at a
+// byte of the payload (one FlatBuffer of type ftlm::plan::Plan, see plan.fbs).
 #pragma once
 
 #include <cstdint>

@@ -63,37 +63,45 @@ static std::string size(uint64_t bytes) {
 std::string planText(const plan::PlanT &plan, const std::string &hash) {
   std::string text;
   auto line = [&](const std::string &what) { text += what + "\n"; };
-  line(fmt::format("plan {} of model {}: {} parameters, {}, {}, {}", hash, plan.model, parameterCount(plan),
-                   plan.objective, plan.precision, plan::EnumNameOptimizer(plan.optimizer)));
-  line(fmt::format("step: {} sequences of {} = micro-batch {} x {} micro-batches x dp {}", plan.batch, plan.time,
-                   plan.micro_batch, plan.micro_batches, plan.dp));
+  line(fmt::format("plan {} of model {}: {} parameters, {}, {}, {}", hash, plan.model,
+                   parameterCount(plan), plan.objective, plan.precision,
+                   plan::EnumNameOptimizer(plan.optimizer)));
+  line(fmt::format("step: {} sequences of {} = micro-batch {} x {} micro-batches x dp {}",
+                   plan.batch, plan.time, plan.micro_batch, plan.micro_batches, plan.dp));
   for (auto &rankClass : plan.rank_classes) {
     const plan::SummaryT &s = *rankClass->summary;
-    line(fmt::format("rank {}: arena {} ({} bytes, {:.4f} of the least possible)", fmt::join(rankClass->ranks, ", "),
-                     size(s.arena_bytes), s.arena_bytes,
-                     static_cast<double>(s.arena_bytes) / static_cast<double>(s.lower_bound_bytes)));
+    line(
+        fmt::format("rank {}: arena {} ({} bytes, {:.4f} of the least possible)",
+                    fmt::join(rankClass->ranks, ", "), size(s.arena_bytes), s.arena_bytes,
+                    static_cast<double>(s.arena_bytes) / static_cast<double>(s.lower_bound_bytes)));
     line(fmt::format("  parameters {}, gradients {}, optimizer {}, activations {}, workspace {}",
                      size(s.parameter_bytes), size(s.gradient_bytes), size(s.optimizer_bytes),
                      size(s.activation_bytes), size(s.workspace_bytes)));
-    line(fmt::format("  work {:.1f} GFLOP a step, {:.1f} % of it in matrix products", static_cast<double>(s.flops) / 1e9,
-                     100.0 * static_cast<double>(s.matmul_flops) / static_cast<double>(std::max<int64_t>(1, s.flops))));
+    line(fmt::format("  work {:.1f} GFLOP a step, {:.1f} % of it in matrix products",
+                     static_cast<double>(s.flops) / 1e9,
+                     100.0 * static_cast<double>(s.matmul_flops) /
+                         static_cast<double>(std::max<int64_t>(1, s.flops))));
     std::vector<const plan::BufferT *> largest;
     for (auto &buffer : rankClass->buffers)
       if (buffer->view_of < 0)
         largest.push_back(buffer.get());
-    std::stable_sort(largest.begin(), largest.end(), [](auto *l, auto *r) { return l->bytes > r->bytes; });
+    std::stable_sort(largest.begin(), largest.end(),
+                     [](auto *l, auto *r) { return l->bytes > r->bytes; });
     line("  largest buffers:");
     for (size_t i = 0; i < std::min<size_t>(8, largest.size()); ++i)
-      line(fmt::format("    {:>10}  {:<13} {}{}", size(largest[i]->bytes),
-                       plan::EnumNameBufferClass(largest[i]->buffer_class), largest[i]->name,
-                       largest[i]->program < 0 ? ""
-                                               : " (in " + rankClass->programs[static_cast<size_t>(largest[i]->program)]->name + ")"));
+      line(fmt::format(
+          "    {:>10}  {:<13} {}{}", size(largest[i]->bytes),
+          plan::EnumNameBufferClass(largest[i]->buffer_class), largest[i]->name,
+          largest[i]->program < 0
+              ? ""
+              : " (in " + rankClass->programs[static_cast<size_t>(largest[i]->program)]->name +
+                    ")"));
     for (auto &program : rankClass->programs) {
       int64_t flops = 0;
       for (auto &instruction : program->instructions)
         flops += instruction->flops;
-      line(fmt::format("  program {:<12} {:>6} instructions, {:.2f} GFLOP", program->name, program->instructions.size(),
-                       static_cast<double>(flops) / 1e9));
+      line(fmt::format("  program {:<12} {:>6} instructions, {:.2f} GFLOP", program->name,
+                       program->instructions.size(), static_cast<double>(flops) / 1e9));
     }
   }
   return text;

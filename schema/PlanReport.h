@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of a plan, for programs and for people: what `ftlmc --explain` and `ftlm-run inspect` print. Both
-// forms hold the same numbers. Nothing is computed that is not in the plan.
+// The facts of a plan, for programs and for people: what `ftlmc --explain` and `ftlm-run inspect`
+// print. Both forms hold the same numbers. Nothing is computed that is not in the plan.
 #pragma once
 
 #include "schema/plan_generated.h"
@@ -10,7 +10,8 @@
 
 namespace ftlm {
 
-/// `ranks[]` with the bytes by class and the work of a step, `grid`, `micro_batches`, `hash` and what the step is.
+/// `ranks[]` with the bytes by class and the work of a step, `grid`, `micro_batches`, `hash` and
+/// what the step is.
 nlohmann::ordered_json planFacts(const plan::PlanT &plan, const std::string &hash);
 
 /// The same in lines, with the largest buffers and the programs.

@@ -36,7 +36,8 @@ LogicalResult lowerToLlvmDialect(ModuleOp module) {
   (void)registered;
   PassManager passes(module.getContext());
   constexpr StringRef pipeline =
-      "canonicalize,cse,loop-invariant-code-motion,convert-vector-to-llvm,convert-scf-to-cf,convert-ub-to-llvm,"
+      "canonicalize,cse,loop-invariant-code-motion,convert-vector-to-llvm,convert-scf-to-cf,"
+      "convert-ub-to-llvm,"
       "convert-math-to-llvm,convert-arith-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,"
       "reconcile-unrealized-casts,canonicalize";
   if (failed(parsePassPipeline(pipeline, passes)))
@@ -56,17 +57,21 @@ FailureOr<std::vector<uint8_t>> link(ModuleOp module, StringRef object) {
     llvm::raw_fd_ostream out(descriptor, /*shouldClose=*/true);
     out << object;
     if (out.has_error())
-      return module.emitError("cannot write ") << objectPath.str() << ": " << out.error().message(), failure();
+      return module.emitError("cannot write ") << objectPath.str() << ": " << out.error().message(),
+             failure();
   }
   std::string message;
-  int code = llvm::sys::ExecuteAndWait(
-      FTLM_LINKER, {FTLM_LINKER, "-shared", "-z", "noexecstack", "--build-id=none", "-o", sharedPath, objectPath},
-      std::nullopt, {}, 0, 0, &message);
+  int code = llvm::sys::ExecuteAndWait(FTLM_LINKER,
+                                       {FTLM_LINKER, "-shared", "-z", "noexecstack",
+                                        "--build-id=none", "-o", sharedPath, objectPath},
+                                       std::nullopt, {}, 0, 0, &message);
   if (code != 0)
-    return module.emitError() << FTLM_LINKER << " ended with " << code << ": " << message, failure();
+    return module.emitError() << FTLM_LINKER << " ended with " << code << ": " << message,
+           failure();
   auto buffer = llvm::MemoryBuffer::getFile(sharedPath);
   if (!buffer)
-    return module.emitError("cannot read the linked kernels: ") << buffer.getError().message(), failure();
+    return module.emitError("cannot read the linked kernels: ") << buffer.getError().message(),
+           failure();
   StringRef bytes = (*buffer)->getBuffer();
   return std::vector<uint8_t>(bytes.bytes_begin(), bytes.bytes_end());
 }
@@ -104,8 +109,9 @@ FailureOr<std::vector<uint8_t>> compileFor(ModuleOp module, StringRef isa) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, calls, modules);
   llvm::ModulePassManager manager;
-  if (llvm::Error error = builder.parsePassPipeline(
-          manager, "function(sroa,early-cse,instcombine,simplifycfg,loop-mssa(licm),gvn,instcombine,simplifycfg)"))
+  if (llvm::Error error =
+          builder.parsePassPipeline(manager, "function(sroa,early-cse,instcombine,simplifycfg,loop-"
+                                             "mssa(licm),gvn,instcombine,simplifycfg)"))
     return module.emitError(llvm::toString(std::move(error))), failure();
   manager.run(*llvmModule, modules);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles the generated kernels to shared objects, one for each instruction set. The module is read, not
-// changed. Multiply-adds are fused only where the module says so, so all objects give the same bits.
+// Compiles the generated kernels to shared objects, one for each instruction set. The module is
+// read, not changed. Multiply-adds are fused only where the module says so, so all objects give the
+// same bits.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

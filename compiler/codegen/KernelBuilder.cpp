@@ -17,12 +17,16 @@ KernelBuilder::KernelBuilder(ModuleOp kernels, llvm::StringRef name)
   end = function.getArgument(3);
 }
 
-KernelBuilder::~KernelBuilder() { func::ReturnOp::create(b); }
+KernelBuilder::~KernelBuilder() {
+  func::ReturnOp::create(b);
+}
 
 Value KernelBuilder::argument(int64_t i) {
   return load(function.getArgument(0), index(i), LLVM::LLVMPointerType::get(b.getContext()));
 }
-Value KernelBuilder::scalar(int64_t i) { return load(function.getArgument(1), index(i), b.getI64Type()); }
+Value KernelBuilder::scalar(int64_t i) {
+  return load(function.getArgument(1), index(i), b.getI64Type());
+}
 
 Value KernelBuilder::index(int64_t value) {
   return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
@@ -30,7 +34,9 @@ Value KernelBuilder::index(int64_t value) {
 Value KernelBuilder::real(double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
 }
-Type KernelBuilder::vectorType() const { return VectorType::get({lanes}, Builder(b.getContext()).getF32Type()); }
+Type KernelBuilder::vectorType() const {
+  return VectorType::get({lanes}, Builder(b.getContext()).getF32Type());
+}
 Type KernelBuilder::intVectorType() const {
   return VectorType::get({lanes}, Builder(b.getContext()).getI32Type());
 }
@@ -46,15 +52,33 @@ Value KernelBuilder::splat(Value value) {
   return vector::BroadcastOp::create(b, VectorType::get({lanes}, value.getType()), value);
 }
 
-Value KernelBuilder::addI(Value l, Value r) { return arith::AddIOp::create(b, l, r); }
-Value KernelBuilder::mulI(Value l, Value r) { return arith::MulIOp::create(b, l, r); }
-Value KernelBuilder::divI(Value l, Value r) { return arith::DivUIOp::create(b, l, r); }
-Value KernelBuilder::remI(Value l, Value r) { return arith::RemUIOp::create(b, l, r); }
-Value KernelBuilder::minI(Value l, Value r) { return arith::MinSIOp::create(b, l, r); }
-Value KernelBuilder::add(Value l, Value r) { return arith::AddFOp::create(b, l, r); }
-Value KernelBuilder::sub(Value l, Value r) { return arith::SubFOp::create(b, l, r); }
-Value KernelBuilder::mul(Value l, Value r) { return arith::MulFOp::create(b, l, r); }
-Value KernelBuilder::div(Value l, Value r) { return arith::DivFOp::create(b, l, r); }
+Value KernelBuilder::addI(Value l, Value r) {
+  return arith::AddIOp::create(b, l, r);
+}
+Value KernelBuilder::mulI(Value l, Value r) {
+  return arith::MulIOp::create(b, l, r);
+}
+Value KernelBuilder::divI(Value l, Value r) {
+  return arith::DivUIOp::create(b, l, r);
+}
+Value KernelBuilder::remI(Value l, Value r) {
+  return arith::RemUIOp::create(b, l, r);
+}
+Value KernelBuilder::minI(Value l, Value r) {
+  return arith::MinSIOp::create(b, l, r);
+}
+Value KernelBuilder::add(Value l, Value r) {
+  return arith::AddFOp::create(b, l, r);
+}
+Value KernelBuilder::sub(Value l, Value r) {
+  return arith::SubFOp::create(b, l, r);
+}
+Value KernelBuilder::mul(Value l, Value r) {
+  return arith::MulFOp::create(b, l, r);
+}
+Value KernelBuilder::div(Value l, Value r) {
+  return arith::DivFOp::create(b, l, r);
+}
 
 Value KernelBuilder::address(Value base, Value element, Type type) {
   return LLVM::GEPOp::create(b, base.getType(), type, base, ValueRange(element));
@@ -69,7 +93,8 @@ Value KernelBuilder::loadChunk(Value base, Value element, Value mask) {
   Value from = address(base, element, b.getF32Type());
   if (!mask)
     return LLVM::LoadOp::create(b, vectorType(), from, /*alignment=*/4);
-  return LLVM::MaskedLoadOp::create(b, vectorType(), from, mask, zeroVector(), b.getI32IntegerAttr(4));
+  return LLVM::MaskedLoadOp::create(b, vectorType(), from, mask, zeroVector(),
+                                    b.getI32IntegerAttr(4));
 }
 void KernelBuilder::storeChunk(Value value, Value base, Value element, Value mask) {
   Value to = address(base, element, b.getF32Type());
@@ -98,13 +123,15 @@ static Value maskBelow(ImplicitLocOpBuilder &b, Value count) {
   SmallVector<int32_t> numbers(lanes);
   std::iota(numbers.begin(), numbers.end(), 0);
   auto type = VectorType::get({lanes}, b.getI32Type());
-  Value iota = arith::ConstantOp::create(b, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
+  Value iota =
+      arith::ConstantOp::create(b, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
   Value limit = vector::BroadcastOp::create(b, type, narrow);
   return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iota, limit);
 }
 
-SmallVector<Value> KernelBuilder::chunkLoop(int64_t columns, ValueRange carried,
-                                            function_ref<SmallVector<Value>(Chunk, ValueRange)> body) {
+SmallVector<Value>
+KernelBuilder::chunkLoop(int64_t columns, ValueRange carried,
+                         function_ref<SmallVector<Value>(Chunk, ValueRange)> body) {
   int64_t whole = columns / lanes * lanes;
   SmallVector<Value> values(carried);
   if (whole > 0)
@@ -116,14 +143,15 @@ SmallVector<Value> KernelBuilder::chunkLoop(int64_t columns, ValueRange carried,
   return values;
 }
 
-SmallVector<Value> KernelBuilder::rangeLoop(Value from, Value to, ValueRange carried,
-                                            function_ref<SmallVector<Value>(Chunk, ValueRange)> body) {
+SmallVector<Value>
+KernelBuilder::rangeLoop(Value from, Value to, ValueRange carried,
+                         function_ref<SmallVector<Value>(Chunk, ValueRange)> body) {
   Value count = arith::SubIOp::create(b, to, from);
   Value whole = mulI(divI(count, index(lanes)), index(lanes));
   Value middle = addI(from, whole);
-  SmallVector<Value> values = loop(from, middle, lanes, carried, [&](Value column, ValueRange inner) {
-    return body(Chunk{column, Value()}, inner);
-  });
+  SmallVector<Value> values =
+      loop(from, middle, lanes, carried,
+           [&](Value column, ValueRange inner) { return body(Chunk{column, Value()}, inner); });
   // At most one short chunk: a loop of zero or one round.
   Value rest = arith::SubIOp::create(b, to, middle);
   return loop(middle, to, lanes, values, [&](Value column, ValueRange inner) {
@@ -155,7 +183,8 @@ Value KernelBuilder::keepMask(Value random, Value site, Value example, Value fir
   SmallVector<int32_t> numbers(lanes);
   std::iota(numbers.begin(), numbers.end(), 0);
   auto type = cast<VectorType>(intVectorType());
-  Value iota = arith::ConstantOp::create(b, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
+  Value iota =
+      arith::ConstantOp::create(b, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
   // Elements of an example are numbered below 2^32.
   Value element = arith::AddIOp::create(b, splat(narrow(first)), iota);
   Value x0 = arith::ShRUIOp::create(b, element, wide(2));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emits the pieces that generated kernels are made of: addresses, masked chunks of 16 lanes, loops, folds and
-// counted random numbers. A kernel is a function `(arguments: ptr to ptrs, scalars: ptr, begin: i64, end: i64)`.
-// Everything is written with explicit vectors of 16 lanes, so that AVX2 and AVX-512 give the same bits.
+// Emits the pieces that generated kernels are made of: addresses, masked chunks of 16 lanes, loops,
+// folds and counted random numbers. A kernel is a function `(arguments: ptr to ptrs, scalars: ptr,
+// begin: i64, end: i64)`. Everything is written with explicit vectors of 16 lanes, so that AVX2 and
+// AVX-512 give the same bits.
 #pragma once
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,7 +19,8 @@ namespace ftlm::codegen {
 /// Lanes of every vector, whatever the processor.
 inline constexpr int64_t lanes = 16;
 
-/// A chunk of a row: its first column and, in the last chunk of a row that 16 does not divide, which lanes count.
+/// A chunk of a row: its first column and, in the last chunk of a row that 16 does not divide,
+/// which lanes count.
 struct Chunk {
   mlir::Value column; // i64
   mlir::Value mask;   // vector<16xi1>, or null when all lanes count
@@ -39,13 +41,13 @@ public:
   /// Scalar `index`, i64.
   mlir::Value scalar(int64_t index);
 
-  mlir::Value index(int64_t value);       // i64 constant
-  mlir::Value real(double value);         // f32 constant
-  mlir::Value splat(double value);        // vector<16xf32> constant
-  mlir::Value splat(mlir::Value value);   // broadcast of an f32, i32
-  mlir::Value splatInt(int64_t value);    // vector<16xi32> constant
-  mlir::Type vectorType() const;          // vector<16xf32>
-  mlir::Type intVectorType() const;       // vector<16xi32>
+  mlir::Value index(int64_t value);     // i64 constant
+  mlir::Value real(double value);       // f32 constant
+  mlir::Value splat(double value);      // vector<16xf32> constant
+  mlir::Value splat(mlir::Value value); // broadcast of an f32, i32
+  mlir::Value splatInt(int64_t value);  // vector<16xi32> constant
+  mlir::Type vectorType() const;        // vector<16xf32>
+  mlir::Type intVectorType() const;     // vector<16xi32>
 
   // i64 arithmetic
   mlir::Value addI(mlir::Value l, mlir::Value r);
@@ -63,7 +65,8 @@ public:
   mlir::Value address(mlir::Value base, mlir::Value element, mlir::Type type);
   mlir::Value load(mlir::Value base, mlir::Value element, mlir::Type type);
   void store(mlir::Value value, mlir::Value base, mlir::Value element);
-  /// 16 elements of an f32 array from `element` on; lanes outside the mask are 0 and are not touched.
+  /// 16 elements of an f32 array from `element` on; lanes outside the mask are 0 and are not
+  /// touched.
   mlir::Value loadChunk(mlir::Value base, mlir::Value element, mlir::Value mask);
   void storeChunk(mlir::Value value, mlir::Value base, mlir::Value element, mlir::Value mask);
 
@@ -83,9 +86,10 @@ public:
   /// The sum (or maximum) of the lanes, folded in halves: 8, 4, 2, 1.
   mlir::Value fold(mlir::Value vector, bool maximum = false);
 
-  /// For each lane: is element `first + lane` of `example` kept? Philox4x32-10 as dialects/lm/LmOps.td says.
-  /// `random` addresses {seed, step}, i64 [2]; `site` is i64.
-  mlir::Value keepMask(mlir::Value random, mlir::Value site, mlir::Value example, mlir::Value first, double rate);
+  /// For each lane: is element `first + lane` of `example` kept? Philox4x32-10 as
+  /// dialects/lm/LmOps.td says. `random` addresses {seed, step}, i64 [2]; `site` is i64.
+  mlir::Value keepMask(mlir::Value random, mlir::Value site, mlir::Value example, mlir::Value first,
+                       double rate);
 
   mlir::Value zeroVector() { return splat(0.0); }
 

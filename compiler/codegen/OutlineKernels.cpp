@@ -23,7 +23,9 @@ std::string keyOf(dist::KernelGroupOp group) {
   OpPrintingFlags flags;
   flags.useLocalScope().skipRegions(false).elideLargeElementsAttrs();
   DenseMap<Value, unsigned> numbers;
-  auto number = [&](Value value) { return numbers.try_emplace(value, numbers.size()).first->second; };
+  auto number = [&](Value value) {
+    return numbers.try_emplace(value, numbers.size()).first->second;
+  };
   for (BlockArgument argument : group.getBody().getArguments())
     number(argument);
   for (Operation &op : group.getBody().front()) {
@@ -44,7 +46,8 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
     module.walk([&](dist::KernelGroupOp group) { outline(group); });
   }
 
-  /// The name for a key: the one that exists, or a new one made of `label`, for which `isNew` is set.
+  /// The name for a key: the one that exists, or a new one made of `label`, for which `isNew` is
+  /// set.
   std::string nameFor(const std::string &key, StringRef label, bool &isNew) {
     auto [entry, inserted] = names.try_emplace(key, "");
     isNew = inserted;
@@ -67,8 +70,9 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
       if (isNew)
         shapes[key] = codegen::buildSpecialKernel(kernelModule, name, first);
       codegen::LaunchShape shape = shapes.lookup(key);
-      auto launch = dist::LaunchOp::create(b, group.getLoc(), group.getResultTypes(), name, group.getLabel(),
-                                           group.getInputs(), shape.units, shape.grain, false, nullptr);
+      auto launch =
+          dist::LaunchOp::create(b, group.getLoc(), group.getResultTypes(), name, group.getLabel(),
+                                 group.getInputs(), shape.units, shape.grain, false, nullptr);
       group.replaceAllUsesWith(launch);
       group.erase();
       return;
@@ -81,13 +85,15 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
     SmallVector<Type> types;
     for (Value value : yield.getOperands()) {
       auto type = cast<RankedTensorType>(value.getType());
-      types.push_back(codegen::isColumnSum(value.getDefiningOp())
-                          ? RankedTensorType::get({blocks, type.getShape().back()}, type.getElementType())
-                          : type);
+      types.push_back(
+          codegen::isColumnSum(value.getDefiningOp())
+              ? RankedTensorType::get({blocks, type.getShape().back()}, type.getElementType())
+              : type);
     }
-    bool random = llvm::any_of(group.getBody().front(), [](Operation &op) { return codegen::hasRandom(&op); });
-    auto launch = dist::LaunchOp::create(b, group.getLoc(), types, name, group.getLabel(), group.getInputs(),
-                                         blocks, 1, random, inPlace(group));
+    bool random = llvm::any_of(group.getBody().front(),
+                               [](Operation &op) { return codegen::hasRandom(&op); });
+    auto launch = dist::LaunchOp::create(b, group.getLoc(), types, name, group.getLabel(),
+                                         group.getInputs(), blocks, 1, random, inPlace(group));
     for (auto [old, now, value] :
          llvm::zip_equal(group.getResults(), launch.getResults(), yield.getOperands())) {
       if (!codegen::isColumnSum(value.getDefiningOp())) {
@@ -101,19 +107,20 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
       if (isNewSum)
         shapes[sumKey] = codegen::buildColumnSum(kernelModule, sumName, blocks, columns);
       codegen::LaunchShape shape = shapes.lookup(sumKey);
-      auto sum = dist::LaunchOp::create(b, group.getLoc(), old.getType(), sumName, "column_sum", now,
-                                        shape.units, shape.grain, false, nullptr);
+      auto sum = dist::LaunchOp::create(b, group.getLoc(), old.getType(), sumName, "column_sum",
+                                        now, shape.units, shape.grain, false, nullptr);
       old.replaceAllUsesWith(sum.getResult(0));
     }
     group.erase();
   }
 
-  /// For each result the input that it may take over: one of the same type that is read row by row, in no later
-  /// phase than the one in which the result is written. Groups without reductions have one phase; a
-  /// cross-entropy's gradient is written in the last.
+  /// For each result the input that it may take over: one of the same type that is read row by row,
+  /// in no later phase than the one in which the result is written. Groups without reductions have
+  /// one phase; a cross-entropy's gradient is written in the last.
   DenseI64ArrayAttr inPlace(dist::KernelGroupOp group) {
     Block &body = group.getBody().front();
-    bool onePhase = llvm::none_of(body, [](Operation &op) { return isa<lm::NormOp, lm::CrossEntropyOp>(op); });
+    bool onePhase =
+        llvm::none_of(body, [](Operation &op) { return isa<lm::NormOp, lm::CrossEntropyOp>(op); });
     auto yield = cast<dist::YieldOp>(body.getTerminator());
     SmallVector<int64_t> result;
     llvm::SmallDenseSet<int64_t> taken;
@@ -128,7 +135,8 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
           bool rowWise = llvm::none_of(argument.getUsers(), [](Operation *user) {
             return isa<lm::EmbeddingOp, lm::TakePositionOp>(user);
           });
-          if (rowWise && argument.getType() == value.getType() && !taken.contains(i) && onlyResultBefore(group, value)) {
+          if (rowWise && argument.getType() == value.getType() && !taken.contains(i) &&
+              onlyResultBefore(group, value)) {
             found = static_cast<int64_t>(i);
             taken.insert(found);
             break;
@@ -139,8 +147,9 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
     return DenseI64ArrayAttr::get(&getContext(), result);
   }
 
-  /// With a second phase (norm_data_grad's sums come first), a result may be written over an input only when no
-  /// other value of a later phase reads that input: true when every other result is of the same phase or a sum.
+  /// With a second phase (norm_data_grad's sums come first), a result may be written over an input
+  /// only when no other value of a later phase reads that input: true when every other result is of
+  /// the same phase or a sum.
   bool onlyResultBefore(dist::KernelGroupOp group, Value value) {
     Block &body = group.getBody().front();
     bool hasSums = llvm::any_of(body, [](Operation &op) { return isa<lm::NormDataGradOp>(op); });

@@ -14,17 +14,24 @@ using namespace mlir;
 
 namespace ftlm::codegen {
 
-bool isColumnSum(Operation *op) { return isa<lm::BiasGradOp, lm::NormGainGradOp>(op); }
+bool isColumnSum(Operation *op) {
+  return isa<lm::BiasGradOp, lm::NormGainGradOp>(op);
+}
 
 bool isRowOp(Operation *op) {
   return isColumnSum(op) ||
-         isa<lm::EmbeddingOp, lm::NormOp, lm::ActivationOp, lm::DropoutOp, lm::AddOp, lm::TakePositionOp,
-             lm::CrossEntropyOp, lm::NormDataGradOp, lm::ActivationGradOp, lm::CrossEntropyGradOp>(op);
+         isa<lm::EmbeddingOp, lm::NormOp, lm::ActivationOp, lm::DropoutOp, lm::AddOp,
+             lm::TakePositionOp, lm::CrossEntropyOp, lm::NormDataGradOp, lm::ActivationGradOp,
+             lm::CrossEntropyGradOp>(op);
 }
 
-bool hasRandom(Operation *op) { return isa<lm::DropoutOp>(op); }
+bool hasRandom(Operation *op) {
+  return isa<lm::DropoutOp>(op);
+}
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// The operand or result whose rows the op runs over.
 static Value leading(Operation *op) {
@@ -40,7 +47,9 @@ int64_t rowsOf(Operation *op) {
   return type.getNumElements() / type.getShape().back();
 }
 
-static int64_t columnsOf(Operation *op) { return tensorOf(leading(op)).getShape().back(); }
+static int64_t columnsOf(Operation *op) {
+  return tensorOf(leading(op)).getShape().back();
+}
 
 namespace {
 
@@ -172,7 +181,8 @@ private:
               for (auto &[value, base] : sums) {
                 Value at = k.addI(k.mulI(block, k.index(columns)), chunk.column);
                 Value old = k.loadChunk(base, at, chunk.mask);
-                k.storeChunk(k.add(old, columnTerm(value.getDefiningOp(), chunk)), base, at, chunk.mask);
+                k.storeChunk(k.add(old, columnTerm(value.getDefiningOp(), chunk)), base, at,
+                             chunk.mask);
               }
               for (auto &[value, base] : stores)
                 k.storeChunk(chunkOf(value, chunk), base, at(chunk), chunk.mask);
@@ -207,7 +217,8 @@ private:
         .Case<lm::NormDataGradOp, lm::NormGainGradOp>(
             [](auto o) { return SmallVector<Value>{o.getMean(), o.getRstd()}; })
         .Case([](lm::CrossEntropyOp o) { return SmallVector<Value>{o.getWeights()}; })
-        .Case([](lm::CrossEntropyGradOp o) { return SmallVector<Value>{o.getLse(), o.getWeights()}; })
+        .Case(
+            [](lm::CrossEntropyGradOp o) { return SmallVector<Value>{o.getLse(), o.getWeights()}; })
         .Default([](Operation *) { return SmallVector<Value>(); });
   }
 
@@ -218,7 +229,9 @@ private:
     return arith::ExtUIOp::create(k.b, k.b.getI64Type(), narrow);
   }
   /// A parameter's chunk: the same for all rows.
-  Value shared(Value value, Chunk chunk) { return k.loadChunk(memory.lookup(value), chunk.column, chunk.mask); }
+  Value shared(Value value, Chunk chunk) {
+    return k.loadChunk(memory.lookup(value), chunk.column, chunk.mask);
+  }
 
   Value chunkOf(Value value, Chunk chunk) {
     if (auto found = chunkValues.find(value); found != chunkValues.end())
@@ -238,18 +251,23 @@ private:
 
   Value compute(Operation *op, Chunk chunk) {
     return llvm::TypeSwitch<Operation *, Value>(op)
-        .Case([&](lm::AddOp o) { return k.add(chunkOf(o.getLhs(), chunk), chunkOf(o.getRhs(), chunk)); })
-        .Case([&](lm::ActivationOp o) { return activation(o.getKind(), chunkOf(o.getInput(), chunk)); })
+        .Case([&](lm::AddOp o) {
+          return k.add(chunkOf(o.getLhs(), chunk), chunkOf(o.getRhs(), chunk));
+        })
+        .Case([&](lm::ActivationOp o) {
+          return activation(o.getKind(), chunkOf(o.getInput(), chunk));
+        })
         .Case([&](lm::ActivationGradOp o) {
-          return k.mul(chunkOf(o.getAdjoint(), chunk), slope(o.getKind(), chunkOf(o.getInput(), chunk)));
+          return k.mul(chunkOf(o.getAdjoint(), chunk),
+                       slope(o.getKind(), chunkOf(o.getInput(), chunk)));
         })
         .Case([&](lm::DropoutOp o) { return dropout(o, chunk); })
         .Case([&](lm::EmbeddingOp o) { return embedding(o, chunk); })
         .Case([&](lm::TakePositionOp o) {
           int64_t time = tensorOf(o.getInput()).getShape()[1];
           Value from = k.addI(k.mulI(row, k.index(time)), integerOf(o.getPositions()));
-          return k.loadChunk(memory.lookup(o.getInput()), k.addI(k.mulI(from, k.index(columns)), chunk.column),
-                             chunk.mask);
+          return k.loadChunk(memory.lookup(o.getInput()),
+                             k.addI(k.mulI(from, k.index(columns)), chunk.column), chunk.mask);
         })
         .Case([&](lm::NormOp o) {
           Value n = normalised(chunkOf(o.getInput(), chunk), o.getMean(), o.getRstd());
@@ -271,12 +289,15 @@ private:
           SmallVector<int32_t> counted(lanes);
           std::iota(counted.begin(), counted.end(), 0);
           Value iota = arith::ConstantOp::create(
-              k.b, DenseElementsAttr::get(cast<ShapedType>(k.intVectorType()), ArrayRef<int32_t>(counted)));
+              k.b, DenseElementsAttr::get(cast<ShapedType>(k.intVectorType()),
+                                          ArrayRef<int32_t>(counted)));
           Value hit = arith::CmpIOp::create(k.b, arith::CmpIPredicate::eq, iota, k.splat(narrow));
           Value q = arith::SelectOp::create(k.b, hit, k.sub(p, k.splat(1.0)), p);
           // A row of weight 0 counts nothing, whatever its logits are.
-          Value counts = arith::CmpFOp::create(k.b, arith::CmpFPredicate::UNE, numberOf(o.getWeights()), k.real(0));
-          return arith::SelectOp::create(k.b, k.splat(counts), k.mul(splatNumber(o.getWeights()), q), k.zeroVector())
+          Value counts = arith::CmpFOp::create(k.b, arith::CmpFPredicate::UNE,
+                                               numberOf(o.getWeights()), k.real(0));
+          return arith::SelectOp::create(k.b, k.splat(counts),
+                                         k.mul(splatNumber(o.getWeights()), q), k.zeroVector())
               .getResult();
         });
   }
@@ -378,7 +399,8 @@ private:
   /// Adds a chunk to a reduction's lanes; lanes outside the mask leave them as they are.
   Value accumulate(const Reduction &reduction, Value sum, Chunk chunk) {
     Value term = reductionTerm(reduction, chunk);
-    Value next = reduction.maximum ? arith::MaximumFOp::create(k.b, sum, term).getResult() : k.add(sum, term);
+    Value next = reduction.maximum ? arith::MaximumFOp::create(k.b, sum, term).getResult()
+                                   : k.add(sum, term);
     return chunk.mask ? arith::SelectOp::create(k.b, chunk.mask, next, sum).getResult() : next;
   }
 

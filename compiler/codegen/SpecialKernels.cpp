@@ -13,14 +13,17 @@ namespace ftlm::codegen {
 /// Columns of a unit that owns a strip of columns.
 static constexpr int64_t strip = 64;
 
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 bool isSpecialOp(Operation *op) {
   return isa<lm::EmbeddingGradOp, lm::PositionGradOp, lm::SumOp>(op);
 }
 
 /// Runs `body` for each strip of columns [from, to) of the kernel's units.
-static void stripLoop(KernelBuilder &k, int64_t columns, function_ref<void(Value from, Value to)> body) {
+static void stripLoop(KernelBuilder &k, int64_t columns,
+                      function_ref<void(Value from, Value to)> body) {
   k.loop(k.begin, k.end, 1, {}, [&](Value unit, ValueRange) -> SmallVector<Value> {
     Value from = k.mulI(unit, k.index(strip));
     body(from, k.minI(k.addI(from, k.index(strip)), k.index(columns)));
@@ -28,7 +31,8 @@ static void stripLoop(KernelBuilder &k, int64_t columns, function_ref<void(Value
   });
 }
 
-/// Each unit owns a strip of columns of the table: it clears the strip, then adds the rows in order.
+/// Each unit owns a strip of columns of the table: it clears the strip, then adds the rows in
+/// order.
 static LaunchShape embeddingGrad(KernelBuilder &k, lm::EmbeddingGradOp op) {
   int64_t rows = shapeOf(op.getResult())[0], columns = shapeOf(op.getResult())[1];
   int64_t tokens = shapeOf(op.getTokens())[0] * shapeOf(op.getTokens())[1];
@@ -36,7 +40,8 @@ static LaunchShape embeddingGrad(KernelBuilder &k, lm::EmbeddingGradOp op) {
   stripLoop(k, columns, [&](Value from, Value to) {
     k.loop(k.index(0), k.index(rows), 1, {}, [&](Value row, ValueRange) -> SmallVector<Value> {
       k.rangeLoop(from, to, {}, [&](Chunk c, ValueRange) -> SmallVector<Value> {
-        k.storeChunk(k.zeroVector(), table, k.addI(k.mulI(row, k.index(columns)), c.column), c.mask);
+        k.storeChunk(k.zeroVector(), table, k.addI(k.mulI(row, k.index(columns)), c.column),
+                     c.mask);
         return {};
       });
       return {};
@@ -66,11 +71,12 @@ static LaunchShape positionGrad(KernelBuilder &k, lm::PositionGradOp op) {
     Value inside = arith::CmpIOp::create(k.b, arith::CmpIPredicate::ult, t, k.index(time));
     Value count = arith::SelectOp::create(k.b, inside, k.index(batch), k.index(0));
     k.chunkLoop(columns, {}, [&](Chunk c, ValueRange) -> SmallVector<Value> {
-      Value sum = k.loop(k.index(0), count, 1, ValueRange(k.zeroVector()), [&](Value n, ValueRange carried) {
-        Value from = k.mulI(k.addI(k.mulI(n, k.index(time)), t), k.index(columns));
-        Value term = k.loadChunk(adjoint, k.addI(from, c.column), c.mask);
-        return SmallVector<Value>{k.add(carried[0], term)};
-      })[0];
+      Value sum = k.loop(
+          k.index(0), count, 1, ValueRange(k.zeroVector()), [&](Value n, ValueRange carried) {
+            Value from = k.mulI(k.addI(k.mulI(n, k.index(time)), t), k.index(columns));
+            Value term = k.loadChunk(adjoint, k.addI(from, c.column), c.mask);
+            return SmallVector<Value>{k.add(carried[0], term)};
+          })[0];
       k.storeChunk(sum, result, k.addI(k.mulI(row, k.index(columns)), c.column), c.mask);
       return {};
     });
@@ -104,10 +110,11 @@ LaunchShape buildColumnSum(ModuleOp kernels, StringRef name, int64_t blocks, int
   stripLoop(k, columns, [&](Value from, Value to) {
     k.rangeLoop(from, to, {}, [&](Chunk c, ValueRange) -> SmallVector<Value> {
       Value sum =
-          k.loop(k.index(0), k.index(blocks), 1, ValueRange(k.zeroVector()), [&](Value n, ValueRange carried) {
-            Value at = k.addI(k.mulI(n, k.index(columns)), c.column);
-            return SmallVector<Value>{k.add(carried[0], k.loadChunk(partial, at, c.mask))};
-          })[0];
+          k.loop(k.index(0), k.index(blocks), 1, ValueRange(k.zeroVector()),
+                 [&](Value n, ValueRange carried) {
+                   Value at = k.addI(k.mulI(n, k.index(columns)), c.column);
+                   return SmallVector<Value>{k.add(carried[0], k.loadChunk(partial, at, c.mask))};
+                 })[0];
       k.storeChunk(sum, result, c.column, c.mask);
       return {};
     });

@@ -26,8 +26,8 @@ public:
                  const llvm::MapVector<StringRef, DifferentiatedClass> &classes)
       : b(b), symbols(symbols), classes(classes) {}
 
-  /// Marks what depends on a trainable parameter or on `inputs`: only those values get adjoints. `derived`
-  /// values depend on parameters alone.
+  /// Marks what depends on a trainable parameter or on `inputs`: only those values get adjoints.
+  /// `derived` values depend on parameters alone.
   void findActive(Block &block, ValueRange inputs) {
     active.insert_range(inputs);
     for (Operation &op : block) {
@@ -132,7 +132,8 @@ private:
   DenseSet<Value> active, derived;
 };
 
-/// Numbers the uses of each parameter in the order of the forward pass: the last gradient is of the first use.
+/// Numbers the uses of each parameter in the order of the forward pass: the last gradient is of the
+/// first use.
 void numberUses(Block &block) {
   llvm::MapVector<StringRef, SmallVector<lm::AccumulateGradOp>> ops;
   for (auto op : block.getOps<lm::AccumulateGradOp>())
@@ -175,9 +176,10 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     SmallVector<Attribute> names;
     for (unsigned i = 0; i < type.getNumResults(); ++i)
       names.push_back(b.getStringAttr(type.getNumResults() == 1 ? "dy" : "dy" + std::to_string(i)));
-    auto backward = lm::LayerClassOp::create(
-        b, original.getLoc(), (original.getSymName() + ".backward").str(),
-        b.getFunctionType(type.getResults(), type.getInputs()), b.getArrayAttr(names), nullptr, nullptr);
+    auto backward =
+        lm::LayerClassOp::create(b, original.getLoc(), (original.getSymName() + ".backward").str(),
+                                 b.getFunctionType(type.getResults(), type.getInputs()),
+                                 b.getArrayAttr(names), nullptr, nullptr);
     SmallVector<Location> locations(type.getNumResults(), original.getLoc());
     Block *block = b.createBlock(&backward.getBody(), {}, type.getResults(), locations);
 
@@ -196,8 +198,8 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     for (BlockArgument argument : body.getArguments()) {
       Value adjoint = differentiator.adjointOf(argument);
       if (!adjoint)
-        return original.emitOpError() << "argument " << argument.getArgNumber()
-                                      << " does not reach the result";
+        return original.emitOpError()
+               << "argument " << argument.getArgNumber() << " does not reach the result";
       results.push_back(adjoint);
     }
     lm::ReturnOp::create(b, original.getLoc(), results);
@@ -209,9 +211,11 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     return success();
   }
 
-  /// The gradient ops refer to values of the forward class: uses of parameters are repeated in the backward
-  /// class, other values are returned by the one and passed to the other. Returns how many.
-  unsigned keepValues(lm::LayerClassOp forward, lm::LayerClassOp backward, SmallVector<Attribute> names) {
+  /// The gradient ops refer to values of the forward class: uses of parameters are repeated in the
+  /// backward class, other values are returned by the one and passed to the other. Returns how
+  /// many.
+  unsigned keepValues(lm::LayerClassOp forward, lm::LayerClassOp backward,
+                      SmallVector<Attribute> names) {
     Block &from = forward.getBody().front(), &to = backward.getBody().front();
     OpBuilder b(&to, to.begin());
     llvm::MapVector<Value, Value> here;
@@ -235,8 +239,7 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
       }
     auto returnOp = cast<lm::ReturnOp>(from.getTerminator());
     returnOp.getOperandsMutable().append(keep);
-    forward.setFunctionType(
-        b.getFunctionType(from.getArgumentTypes(), returnOp.getOperandTypes()));
+    forward.setFunctionType(b.getFunctionType(from.getArgumentTypes(), returnOp.getOperandTypes()));
     backward.setFunctionType(b.getFunctionType(to.getArgumentTypes(), backward.getResultTypes()));
     backward.setArgumentNamesAttr(b.getArrayAttr(names));
     return static_cast<unsigned>(keep.size());
@@ -255,8 +258,9 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
       const DifferentiatedClass &found = classes.find(call.getCallee())->second;
       lm::LayerClassOp forward = found.forward;
       b.setInsertionPoint(call);
-      auto replacement = lm::LayerCallOp::create(b, call.getLoc(), forward.getResultTypes(),
-                                                 call.getCallee(), call.getInputs(), call.getLayer());
+      auto replacement =
+          lm::LayerCallOp::create(b, call.getLoc(), forward.getResultTypes(), call.getCallee(),
+                                  call.getInputs(), call.getLayer());
       for (auto [from, to] : llvm::zip(call.getResults(), replacement.getResults()))
         from.replaceAllUsesWith(to);
       call.erase();
@@ -267,7 +271,8 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     b.setInsertionPoint(returnOp);
     Differentiator differentiator(b, symbols, classes);
     differentiator.findActive(body, {});
-    if (failed(seed(returnOp.getOperands().front(), b, differentiator)) || failed(differentiator.run(ops)))
+    if (failed(seed(returnOp.getOperands().front(), b, differentiator)) ||
+        failed(differentiator.run(ops)))
       return failure();
     for (auto call : body.getOps<lm::LayerCallOp>())
       if (auto found = classes.find(call.getCallee()); found != classes.end()) {
@@ -278,8 +283,8 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     return symbols.rename(loss, "micro_batch");
   }
 
-  /// Starts from the loss: a sum of weighted cross-entropies, whose weights hold the whole objective, so that
-  /// each of them has the adjoint 1.
+  /// Starts from the loss: a sum of weighted cross-entropies, whose weights hold the whole
+  /// objective, so that each of them has the adjoint 1.
   LogicalResult seed(Value loss, OpBuilder &b, Differentiator &differentiator) {
     if (auto add = loss.getDefiningOp<lm::AddOp>())
       return success(succeeded(seed(add.getLhs(), b, differentiator)) &&
@@ -289,9 +294,9 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     if (!term)
       return emitError(loss.getLoc(), "the loss is not a sum of weighted cross-entropies");
     differentiator.addAdjoint(term.getLogits(),
-                              lm::CrossEntropyGradOp::create(b, term.getLoc(), term.getLogits().getType(),
-                                                             term.getLogits(), term.getLse(),
-                                                             term.getTargets(), term.getWeights()));
+                              lm::CrossEntropyGradOp::create(
+                                  b, term.getLoc(), term.getLogits().getType(), term.getLogits(),
+                                  term.getLse(), term.getTargets(), term.getWeights()));
     return success();
   }
 };

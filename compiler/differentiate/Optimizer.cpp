@@ -18,7 +18,8 @@ struct LmOptimizerPass : impl::LmOptimizerBase<LmOptimizerPass> {
     ModuleOp module = getOperation();
     std::optional<lm::Optimizer> known = lm::symbolizeOptimizer(rule);
     if (!known) {
-      module.emitError() << "unknown update rule '" << rule << "'; expected adamw, adam_gpt1 or sgd";
+      module.emitError() << "unknown update rule '" << rule
+                         << "'; expected adamw, adam_gpt1 or sgd";
       return signalPassFailure();
     }
     ImplicitLocOpBuilder b(module.getLoc(), &getContext());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes that turn a model into training, evaluation and generation programs. Their descriptions are in
-// Passes.td.
+// The passes that turn a model into training, evaluation and generation programs. Their
+// descriptions are in Passes.td.
 #pragma once
 
 #include "dialects/lm/Lm.h"

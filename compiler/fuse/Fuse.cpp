@@ -25,9 +25,11 @@ struct Group {
 /// Columns that a row op runs over: those of its widest tensor.
 int64_t columnsOf(Operation *op) {
   int64_t columns = 0;
-  for (Value value : llvm::concat<Value>(SmallVector<Value>(op->getOperands()), SmallVector<Value>(op->getResults())))
+  for (Value value : llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
+                                         SmallVector<Value>(op->getResults())))
     if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && type.getRank() > 0)
-      if (type.getElementType().isFloat() && type.getNumElements() / type.getShape().back() == codegen::rowsOf(op))
+      if (type.getElementType().isFloat() &&
+          type.getNumElements() / type.getShape().back() == codegen::rowsOf(op))
         columns = std::max(columns, type.getShape().back());
   return columns;
 }
@@ -110,7 +112,8 @@ struct DistFusePass : impl::DistFuseBase<DistFusePass> {
         if (Operation *def = operand.getDefiningOp(); !def || !group.ops.contains(def))
           inputs.insert(operand);
       for (Value result : op->getResults())
-        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !group.ops.contains(user); }))
+        if (llvm::any_of(result.getUsers(),
+                         [&](Operation *user) { return !group.ops.contains(user); }))
           results.push_back(result);
     }
     OpBuilder b(first);

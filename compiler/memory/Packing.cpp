@@ -9,10 +9,12 @@
 namespace ftlm {
 namespace {
 
-bool meetInTime(const Interval &a, const Interval &b) { return a.first <= b.last && b.first <= a.last; }
+bool meetInTime(const Interval &a, const Interval &b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
-/// Places the intervals in the given order, each at the gap that it fills best among the placed ones that it
-/// meets in time. Returns the size of the region.
+/// Places the intervals in the given order, each at the gap that it fills best among the placed
+/// ones that it meets in time. Returns the size of the region.
 int64_t place(std::vector<Interval> &intervals, const std::vector<size_t> &order) {
   std::vector<size_t> byOffset; // placed intervals, by offset
   int64_t size = 0;
@@ -32,8 +34,9 @@ int64_t place(std::vector<Interval> &intervals, const std::vector<size_t> &order
     }
     interval.offset = best >= 0 ? best : end;
     size = std::max(size, interval.offset + bytes);
-    auto at = std::upper_bound(byOffset.begin(), byOffset.end(), interval.offset,
-                               [&](int64_t offset, size_t i) { return offset < intervals[i].offset; });
+    auto at =
+        std::upper_bound(byOffset.begin(), byOffset.end(), interval.offset,
+                         [&](int64_t offset, size_t i) { return offset < intervals[i].offset; });
     byOffset.insert(at, index);
   }
   return size;
@@ -42,7 +45,8 @@ int64_t place(std::vector<Interval> &intervals, const std::vector<size_t> &order
 } // namespace
 
 int64_t packingLowerBound(const std::vector<Interval> &intervals) {
-  std::vector<std::pair<int64_t, int64_t>> events; // time, change; ends come after starts of the same time
+  std::vector<std::pair<int64_t, int64_t>>
+      events; // time, change; ends come after starts of the same time
   for (const Interval &interval : intervals) {
     events.push_back({2 * interval.first, alignedBytes(interval.bytes)});
     events.push_back({2 * interval.last + 1, -alignedBytes(interval.bytes)});
@@ -69,7 +73,8 @@ int64_t pack(std::vector<Interval> &intervals) {
     std::vector<size_t> order(intervals.size());
     std::iota(order.begin(), order.end(), size_t(0));
     std::stable_sort(order.begin(), order.end(), [&](size_t l, size_t r) {
-      return std::pair(key(intervals[l]), -intervals[l].bytes) < std::pair(key(intervals[r]), -intervals[r].bytes);
+      return std::pair(key(intervals[l]), -intervals[l].bytes) <
+             std::pair(key(intervals[r]), -intervals[r].bytes);
     });
     std::vector<Interval> trial = intervals;
     if (int64_t size = place(trial, order); size < bestSize) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs buffers with live ranges into one region: the problem apart from the IR. Fill in intervals, call pack,
-// read the offsets. Intervals whose live ranges meet never overlap in memory.
+// Packs buffers with live ranges into one region: the problem apart from the IR. Fill in intervals,
+// call pack, read the offsets. Intervals whose live ranges meet never overlap in memory.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ inline int64_t alignedBytes(int64_t bytes) {
   return (bytes + packingAlignment - 1) / packingAlignment * packingAlignment;
 }
 
-/// Sets the offsets; returns the size of the region. Deterministic. Tries several orders and keeps the best.
+/// Sets the offsets; returns the size of the region. Deterministic. Tries several orders and keeps
+/// the best.
 int64_t pack(std::vector<Interval> &intervals);
 
 /// The largest sum of (aligned) bytes live at one time: no packing is smaller.

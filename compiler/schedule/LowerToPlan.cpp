@@ -67,7 +67,8 @@ private:
   //===--- buffers ------------------------------------------------------------===//
 
   Value buffer(StringRef name, BufferClass kind, Type type) {
-    return planir::BufferOp::create(b, planir::BufferType::get(b.getContext()), name, kind, type, IntegerAttr());
+    return planir::BufferOp::create(b, planir::BufferType::get(b.getContext()), name, kind, type,
+                                    IntegerAttr());
   }
 
   /// How many uses (lm.accumulate_grad) each parameter has.
@@ -89,7 +90,8 @@ private:
     int64_t layers = 0;
     for (auto param : module.getOps<lm::ParamOp>())
       layers = std::max(layers, param.getLayers().value_or(0));
-    // Layer by layer, as checkpoints have it: what stands outside layers keeps its place around them.
+    // Layer by layer, as checkpoints have it: what stands outside layers keeps its place around
+    // them.
     SmallVector<lm::ParamOp> params(module.getOps<lm::ParamOp>());
     auto first = llvm::find_if(params, [](lm::ParamOp p) { return p.getLayers().has_value(); });
     for (auto it = params.begin(); it != first; ++it)
@@ -114,8 +116,8 @@ private:
     if (trained) {
       member.gradient = buffer("gradient/" + member.name, BufferClass::Gradient, type);
       for (int64_t i = 0; i < moments; ++i)
-        member.moments.push_back(
-            buffer("moment" + std::to_string(i + 1) + "/" + member.name, BufferClass::Optimizer, type));
+        member.moments.push_back(buffer("moment" + std::to_string(i + 1) + "/" + member.name,
+                                        BufferClass::Optimizer, type));
       if (microBatches > 1)
         for (int64_t use = 0; use < uses.lookup(param.getSymName()); ++use)
           member.levels.push_back(levels(member, use));
@@ -125,7 +127,8 @@ private:
       SmallVector<Attribute> renamed;
       for (auto piece : pieces->getAsRange<lm::StoredAttr>()) {
         std::string name = layer ? lm::memberName(piece.getName(), *layer) : piece.getName().str();
-        renamed.push_back(lm::StoredAttr::get(b.getContext(), name, piece.getRow(), piece.getRows()));
+        renamed.push_back(
+            lm::StoredAttr::get(b.getContext(), name, piece.getRow(), piece.getRows()));
       }
       stored = b.getArrayAttr(renamed);
     }
@@ -135,9 +138,9 @@ private:
     order.push_back(std::move(member));
   }
 
-  /// The levels of the sum over M micro-batches: 0 .. floor(log2 M). When M is a power of two the last level gets
-  /// the whole sum when all others are spent, so it is the same buffer as the one below. The first use's top level
-  /// is the gradient itself.
+  /// The levels of the sum over M micro-batches: 0 .. floor(log2 M). When M is a power of two the
+  /// last level gets the whole sum when all others are spent, so it is the same buffer as the one
+  /// below. The first use's top level is the gradient itself.
   SmallVector<Value> levels(Member &member, int64_t use) {
     int64_t top = llvm::Log2_64(static_cast<uint64_t>(microBatches));
     bool power = llvm::isPowerOf2_64(static_cast<uint64_t>(microBatches));
@@ -145,7 +148,8 @@ private:
     SmallVector<Value> result;
     for (int64_t level = 0; level < buffers; ++level) {
       bool isGradient = use == 0 && level == buffers - 1;
-      std::string name = "level" + std::to_string(level) + "." + std::to_string(use) + "/" + member.name;
+      std::string name =
+          "level" + std::to_string(level) + "." + std::to_string(use) + "/" + member.name;
       result.push_back(isGradient ? member.gradient
                                   : buffer(name, BufferClass::Gradient, member.param.getType()));
     }
@@ -161,9 +165,10 @@ private:
     OpBuilder::InsertionGuard guard(b);
     Value losses, output;
     SmallVector<Value> inputs;
-    for (auto [argument, label] : llvm::zip_equal(program.getArguments(), program.getArgumentNames()))
-      inputs.push_back(buffer((name + "/" + cast<StringAttr>(label).getValue()).str(), BufferClass::Input,
-                              argument.getType()));
+    for (auto [argument, label] :
+         llvm::zip_equal(program.getArguments(), program.getArgumentNames()))
+      inputs.push_back(buffer((name + "/" + cast<StringAttr>(label).getValue()).str(),
+                              BufferClass::Input, argument.getType()));
     examples = Value();
     if (name == "micro_batch") {
       auto tokens = cast<RankedTensorType>(program.getArgumentTypes().front());
@@ -172,7 +177,8 @@ private:
       losses = buffer("losses", BufferClass::Output,
                       RankedTensorType::get({microBatches}, b.getF32Type()));
     } else if (name == "update") {
-      hyper = buffer("update/hyper", BufferClass::Input, RankedTensorType::get({8}, b.getF32Type()));
+      hyper =
+          buffer("update/hyper", BufferClass::Input, RankedTensorType::get({8}, b.getF32Type()));
       norm = buffer("grad_norm", BufferClass::Output, RankedTensorType::get({1}, b.getF32Type()));
     }
     auto plan = planir::ProgramOp::create(b, (name + ".plan").str(), time);
@@ -207,7 +213,8 @@ private:
     return success();
   }
 
-  /// Lowers the ops of a block; `results` are the buffers that it returns. Values are mapped in `values`.
+  /// Lowers the ops of a block; `results` are the buffers that it returns. Values are mapped in
+  /// `values`.
   LogicalResult lowerBody(Block &block, std::optional<int64_t> layer, SmallVector<Value> &results) {
     for (Operation &op : block) {
       LogicalResult done =
@@ -232,7 +239,8 @@ private:
                 return success();
               })
               .Default([](Operation *o) {
-                return o->emitOpError("has no instruction: run dist-fuse and dist-outline-kernels first");
+                return o->emitOpError(
+                    "has no instruction: run dist-fuse and dist-outline-kernels first");
               });
       if (failed(done))
         return failure();
@@ -290,14 +298,15 @@ private:
 
   /// Is `op` the last reader of the value in its block?
   bool isLastUse(Value value, Operation *op) {
-    return llvm::all_of(value.getUsers(), [&](Operation *user) {
-      return user == op || user->isBeforeInBlock(op);
-    });
+    return llvm::all_of(value.getUsers(),
+                        [&](Operation *user) { return user == op || user->isBeforeInBlock(op); });
   }
 
   //===--- matrix products ------------------------------------------------------===//
 
-  static ArrayRef<int64_t> shapeOf(Value v) { return cast<RankedTensorType>(v.getType()).getShape(); }
+  static ArrayRef<int64_t> shapeOf(Value v) {
+    return cast<RankedTensorType>(v.getType()).getShape();
+  }
   static int64_t rowsOf(Value v) {
     auto type = cast<RankedTensorType>(v.getType());
     return type.getNumElements() / type.getShape().back();
@@ -309,15 +318,16 @@ private:
     Value bias = o.getBias() ? values.lookup(o.getBias()) : Value();
     planir::GemmOp::create(b, name, values.lookup(o.getInput()), values.lookup(o.getWeight()), bias,
                            place(o.getResult(), name), rowsOf(o.getInput()), n, k,
-                           ArrayRef<int64_t>{k, o.getTransposed() ? k : n, n}, false, o.getTransposed());
+                           ArrayRef<int64_t>{k, o.getTransposed() ? k : n, n}, false,
+                           o.getTransposed());
     return success();
   }
 
   LogicalResult lowerDataGrad(lm::LinearDataGradOp o, std::optional<int64_t> layer) {
     int64_t in = shapeOf(o.getResult()).back(), out = shapeOf(o.getAdjoint()).back();
     std::string name = weightOf(o.getWeight(), layer) + " data gradient";
-    planir::GemmOp::create(b, name, values.lookup(o.getAdjoint()), values.lookup(o.getWeight()), Value(),
-                           place(o.getResult(), name), rowsOf(o.getAdjoint()), in, out,
+    planir::GemmOp::create(b, name, values.lookup(o.getAdjoint()), values.lookup(o.getWeight()),
+                           Value(), place(o.getResult(), name), rowsOf(o.getAdjoint()), in, out,
                            ArrayRef<int64_t>{out, o.getTransposed() ? in : out, in}, false,
                            !o.getTransposed());
     return success();
@@ -336,7 +346,8 @@ private:
     }
     if (int64_t stored = shapeOf(o.getResult())[0]; stored > out) {
       auto tail = RankedTensorType::get({stored - out, in}, b.getF32Type());
-      Value rest = planir::ViewOp::create(b, result.getType(), result, name + " unused rows", out * in * 4, tail);
+      Value rest = planir::ViewOp::create(b, result.getType(), result, name + " unused rows",
+                                          out * in * 4, tail);
       planir::ZeroOp::create(b, name + " unused rows", rest);
     }
     planir::GemmOp::create(b, name, adjoint, input, Value(), result, out, in, rows,
@@ -354,7 +365,8 @@ private:
 
   /// The rate, the global site and the buffers of random numbers of an attention.
   template <typename Op>
-  std::tuple<FloatAttr, IntegerAttr, SmallVector<Value>> randomOf(Op o, std::optional<int64_t> layer) {
+  std::tuple<FloatAttr, IntegerAttr, SmallVector<Value>> randomOf(Op o,
+                                                                  std::optional<int64_t> layer) {
     if (!o.getDropout())
       return {nullptr, nullptr, {}};
     return {o.getDropoutAttr(), b.getI64IntegerAttr(lm::globalSite(*o.getSite(), layer)),
@@ -366,10 +378,11 @@ private:
     std::string name = nameOf(o, "attention", layer);
     auto [rate, site, buffers] = randomOf(o, layer);
     Value out = place(o.getResult(), name), lse = place(o.getLse(), name + " lse");
-    planir::AttentionOp::create(b, b.getStringAttr(name), values.lookup(o.getQkv()), out, lse,
-                                workspace(name, shape[1], o.getHeadSize()), b.getI64IntegerAttr(shape[0]),
-                                b.getI64IntegerAttr(shape[1]), o.getHeadsAttr(), o.getKvHeadsAttr(),
-                                b.getI64IntegerAttr(o.getHeadSize()), o.getScaleAttr(), rate, site, buffers);
+    planir::AttentionOp::create(
+        b, b.getStringAttr(name), values.lookup(o.getQkv()), out, lse,
+        workspace(name, shape[1], o.getHeadSize()), b.getI64IntegerAttr(shape[0]),
+        b.getI64IntegerAttr(shape[1]), o.getHeadsAttr(), o.getKvHeadsAttr(),
+        b.getI64IntegerAttr(o.getHeadSize()), o.getScaleAttr(), rate, site, buffers);
     return success();
   }
 
@@ -381,8 +394,9 @@ private:
     Value result = place(o.getResult(), name);
     planir::AttentionGradOp::create(
         b, b.getStringAttr(name), values.lookup(o.getAdjoint()), values.lookup(o.getQkv()),
-        values.lookup(o.getOutput()), values.lookup(o.getLse()), result, workspace(name, shape[1], headSize),
-        b.getI64IntegerAttr(shape[0]), b.getI64IntegerAttr(shape[1]), o.getHeadsAttr(), o.getKvHeadsAttr(),
+        values.lookup(o.getOutput()), values.lookup(o.getLse()), result,
+        workspace(name, shape[1], headSize), b.getI64IntegerAttr(shape[0]),
+        b.getI64IntegerAttr(shape[1]), o.getHeadsAttr(), o.getKvHeadsAttr(),
         b.getI64IntegerAttr(headSize), o.getScaleAttr(), rate, site, buffers);
     return success();
   }
@@ -413,9 +427,9 @@ private:
       arguments.push_back(examples ? examples : random);
       scalars = b.getDenseI64ArrayAttr({lm::globalSite(0, layer)});
     }
-    planir::KernelOp::create(b, name, o.getKernel(), arguments, writes, static_cast<int64_t>(o.getUnits()),
-                             static_cast<int64_t>(o.getGrain()), scalars,
-                             updates.empty() ? nullptr : b.getDenseI64ArrayAttr(updates));
+    planir::KernelOp::create(b, name, o.getKernel(), arguments, writes,
+                             static_cast<int64_t>(o.getUnits()), static_cast<int64_t>(o.getGrain()),
+                             scalars, updates.empty() ? nullptr : b.getDenseI64ArrayAttr(updates));
     return success();
   }
 
@@ -428,9 +442,10 @@ private:
     if (llvm::count(o.getInputs(), input) != 1)
       return false;
     // Every value that lies in this buffer must be done with, not just this one.
-    return isLastUse(input, o) && llvm::none_of(input.getUsers(), [](Operation *user) {
-             return isa<lm::ReturnOp>(user);
-           }) && !reusedByOthers(input, place, o);
+    return isLastUse(input, o) &&
+           llvm::none_of(input.getUsers(),
+                         [](Operation *user) { return isa<lm::ReturnOp>(user); }) &&
+           !reusedByOthers(input, place, o);
   }
 
   /// Does another value in the same block lie in `place` and is read after `op`?
@@ -457,7 +472,8 @@ private:
   /// With one micro-batch the first use's gradient is written where the update reads it.
   Value placeGradient(Value gradient, std::optional<int64_t> layer, const std::string &name) {
     if (microBatches == 1 && gradient.hasOneUse() && !values.lookup(gradient))
-      if (auto accumulate = dyn_cast<lm::AccumulateGradOp>(*gradient.user_begin()); accumulate && accumulate.getUse() == 0)
+      if (auto accumulate = dyn_cast<lm::AccumulateGradOp>(*gradient.user_begin());
+          accumulate && accumulate.getUse() == 0)
         values[gradient] = member(accumulate.getParam(), layer).gradient;
     return place(gradient, name);
   }
@@ -467,7 +483,8 @@ private:
     Value source = values.lookup(o.getGradient());
     if (microBatches > 1) {
       planir::AccumulateOp::create(b, m.name + " sum", source, m.levels[o.getUse()],
-                                   codegen::addKernel(kernels), m.param.getTensorType().getNumElements());
+                                   codegen::addKernel(kernels),
+                                   m.param.getTensorType().getNumElements());
       return success();
     }
     if (source != m.gradient)
@@ -480,7 +497,8 @@ private:
     llvm::stable_sort(pending, [](const auto &l, const auto &r) { return l.use < r.use; });
     for (Pending &use : pending) {
       if (use.use == 0)
-        planir::CopyOp::create(b, use.member->name + " gradient", use.source, use.member->gradient, false);
+        planir::CopyOp::create(b, use.member->name + " gradient", use.source, use.member->gradient,
+                               false);
       else
         addTo(use.member->gradient, use.source, use.member->gradient, use.member->name,
               use.member->param.getTensorType().getNumElements());
@@ -489,8 +507,9 @@ private:
 
   /// result = lhs + rhs, where result is one of the two.
   void addTo(Value lhs, Value rhs, Value result, StringRef name, int64_t elements) {
-    planir::KernelOp::create(b, (name + " sum").str(), codegen::addKernel(kernels), ValueRange{lhs, rhs, result},
-                             ArrayRef<int64_t>{2}, elements, elementGrain, nullptr, nullptr);
+    planir::KernelOp::create(b, (name + " sum").str(), codegen::addKernel(kernels),
+                             ValueRange{lhs, rhs, result}, ArrayRef<int64_t>{2}, elements,
+                             elementGrain, nullptr, nullptr);
   }
 
   LogicalResult lowerNorm(lm::GradNormOp o) {
@@ -523,14 +542,16 @@ private:
         continue;
       int64_t elements = m.param.getTensorType().getNumElements();
       int64_t count = (elements + codegen::normChunk - 1) / codegen::normChunk;
-      Value part = planir::ViewOp::create(b, partials.getType(), partials, "norm of " + m.name, at * 4,
-                                          RankedTensorType::get({count}, b.getF32Type()));
+      Value part = planir::ViewOp::create(b, partials.getType(), partials, "norm of " + m.name,
+                                          at * 4, RankedTensorType::get({count}, b.getF32Type()));
       planir::KernelOp::create(b, m.name + " norm", codegen::sumSquaresKernel(kernels, elements),
-                               ValueRange{m.gradient, part}, ArrayRef<int64_t>{1}, count, 4, nullptr, nullptr);
+                               ValueRange{m.gradient, part}, ArrayRef<int64_t>{1}, count, 4,
+                               nullptr, nullptr);
       at += count;
     }
-    planir::KernelOp::create(b, "gradient norm", codegen::normKernel(kernels, chunks), ValueRange{partials, norm},
-                             ArrayRef<int64_t>{1}, 1, 1, nullptr, nullptr);
+    planir::KernelOp::create(b, "gradient norm", codegen::normKernel(kernels, chunks),
+                             ValueRange{partials, norm}, ArrayRef<int64_t>{1}, 1, 1, nullptr,
+                             nullptr);
     values[o.getResult()] = norm;
     return success();
   }
@@ -546,9 +567,10 @@ private:
       SmallVector<int64_t> written{0};
       for (size_t i = 0; i < m.moments.size(); ++i)
         written.push_back(static_cast<int64_t>(2 + i));
-      planir::KernelOp::create(b, m.name + " update", codegen::updateKernel(kernels, o.getRule(), o.getDecay()),
-                               arguments, written, m.param.getTensorType().getNumElements(), elementGrain, nullptr,
-                               b.getDenseI64ArrayAttr(written));
+      planir::KernelOp::create(b, m.name + " update",
+                               codegen::updateKernel(kernels, o.getRule(), o.getDecay()), arguments,
+                               written, m.param.getTensorType().getNumElements(), elementGrain,
+                               nullptr, b.getDenseI64ArrayAttr(written));
     }
     return success();
   }
@@ -566,8 +588,8 @@ private:
   llvm::StringMap<int64_t> uses;
   std::vector<Member> order;
   std::map<std::pair<std::string, int64_t>, size_t> members; // family and layer, -1 outside layers
-  DenseMap<Value, Value> values;     // of tensors: their buffers
-  llvm::SmallDenseSet<Value> live;   // buffers that a caller still reads
+  DenseMap<Value, Value> values;                             // of tensors: their buffers
+  llvm::SmallDenseSet<Value> live;                           // buffers that a caller still reads
   SmallVector<Pending> pending;
   Value random, examples, hyper, norm;
 };

@@ -39,7 +39,8 @@ public:
     auto arenas = module.getOps<planir::ArenaOp>();
     auto settings = module->getAttrOfType<DictionaryAttr>("lm.settings");
     if (arenas.empty() || !settings)
-      return module.emitError("has no plan.arena or no lm.settings: run plan-lower and plan-memory first"),
+      return module.emitError(
+                 "has no plan.arena or no lm.settings: run plan-lower and plan-memory first"),
              failure();
     auto text = [&](StringRef key) {
       auto attr = settings.getAs<StringAttr>(key);
@@ -92,8 +93,8 @@ public:
   }
 
 private:
-  uint32_t add(Value value, StringRef name, planir::BufferClass kind, Type type, int64_t offset, int32_t program,
-               int32_t parent) {
+  uint32_t add(Value value, StringRef name, planir::BufferClass kind, Type type, int64_t offset,
+               int32_t program, int32_t parent) {
     auto buffer = std::make_unique<plan::BufferT>();
     buffer->name = name.str();
     buffer->dtype = dtypeOf(cast<RankedTensorType>(type).getElementType());
@@ -109,7 +110,8 @@ private:
     return index;
   }
   void addBuffer(planir::BufferOp op, int32_t program) {
-    add(op, op.getName(), op.getBufferClass(), op.getType(), op.getOffset().value_or(0), program, -1);
+    add(op, op.getName(), op.getBufferClass(), op.getType(), op.getOffset().value_or(0), program,
+        -1);
   }
   uint32_t indexOf(Value value) { return numbers.lookup(value); }
 
@@ -120,7 +122,7 @@ private:
     parameter->shape = shapeOf(type);
     parameter->dtype = dtypeOf(type.getElementType());
     parameter->init = op.getInit().getKind() == lm::InitKind::Normal ? plan::InitKind::Normal
-                                                                      : plan::InitKind::Constant;
+                                                                     : plan::InitKind::Constant;
     parameter->init_value = op.getInit().getValue();
     parameter->decay = op.getDecay();
     parameter->trainable = op.getGradient() != nullptr;
@@ -164,8 +166,9 @@ private:
       } else if (auto view = dyn_cast<planir::ViewOp>(inner)) {
         uint32_t parent = indexOf(view.getSource());
         const plan::BufferT &source = *rankClass->buffers[parent];
-        add(view, view.getName(), static_cast<planir::BufferClass>(source.buffer_class), view.getType(),
-            static_cast<int64_t>(source.offset) + view.getByte(), number, static_cast<int32_t>(parent));
+        add(view, view.getName(), static_cast<planir::BufferClass>(source.buffer_class),
+            view.getType(), static_cast<int64_t>(source.offset) + view.getByte(), number,
+            static_cast<int32_t>(parent));
       } else if (auto input = dyn_cast<planir::InputOp>(inner)) {
         bind(input.getName(), input.getBuffer(), program->inputs);
       } else if (auto output = dyn_cast<planir::OutputOp>(inner)) {
@@ -185,7 +188,8 @@ private:
       for (Value value : values) {
         list.push_back(indexOf(value));
         instruction->bytes += static_cast<int64_t>(rankClass->buffers[list.back()]->bytes);
-        for (int32_t at = static_cast<int32_t>(list.back()); at >= 0; at = rankClass->buffers[at]->view_of) {
+        for (int32_t at = static_cast<int32_t>(list.back()); at >= 0;
+             at = rankClass->buffers[at]->view_of) {
           plan::BufferT &buffer = *rankClass->buffers[at];
           if (buffer.program != number)
             continue;
@@ -223,7 +227,8 @@ private:
           gemm.ldc = o.getLd()[2];
           gemm.transpose_a = o.getTransposeA();
           gemm.transpose_b = o.getTransposeB();
-          // Two halves of a square of 1,024 keep several threads busy and let the library block as it likes.
+          // Two halves of a square of 1,024 keep several threads busy and let the library block as
+          // it likes.
           gemm.tile_m = 512;
           gemm.tile_n = 1024;
           instruction->flops = 2 * gemm.m * gemm.n * gemm.k;
@@ -268,7 +273,8 @@ private:
     program.instructions.push_back(std::move(instruction));
   }
 
-  template <typename Op, typename Table> void fillAttention(Op op, Table &table) {
+  template <typename Op, typename Table>
+  void fillAttention(Op op, Table &table) {
     table.qkv = indexOf(op.getQkv());
     table.out = indexOf(op.getOut());
     table.lse = indexOf(op.getLse());
@@ -288,7 +294,8 @@ private:
   }
 
   /// One product of a head over the causal half, all heads.
-  template <typename Table> static int64_t attentionFlops(const Table &table) {
+  template <typename Table>
+  static int64_t attentionFlops(const Table &table) {
     return table.batch * table.heads * table.head_size * table.time * (table.time + 1);
   }
 
@@ -311,7 +318,8 @@ private:
         }
       std::vector<int64_t> change(program->instructions.size() + 1, 0);
       for (auto &buffer : rankClass->buffers)
-        if (buffer->program == static_cast<int32_t>(number) && buffer->view_of < 0 && buffer->first >= 0) {
+        if (buffer->program == static_cast<int32_t>(number) && buffer->view_of < 0 &&
+            buffer->first >= 0) {
           change[static_cast<size_t>(buffer->first)] += static_cast<int64_t>(buffer->bytes);
           change[static_cast<size_t>(buffer->last) + 1] -= static_cast<int64_t>(buffer->bytes);
         }
@@ -322,7 +330,8 @@ private:
           std::fill(peak.begin(), peak.end(), 0);
           for (auto &buffer : rankClass->buffers)
             if (buffer->program == static_cast<int32_t>(number) && buffer->view_of < 0 &&
-                buffer->first <= static_cast<int32_t>(time) && static_cast<int32_t>(time) <= buffer->last)
+                buffer->first <= static_cast<int32_t>(time) &&
+                static_cast<int32_t>(time) <= buffer->last)
               peak[static_cast<size_t>(buffer->buffer_class)] += buffer->bytes;
         }
     }

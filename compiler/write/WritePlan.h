@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a module of the plan dialect, after the memory pass, into the form that plan files hold, and writes it.
-// Nothing is decided here.
+// Turns a module of the plan dialect, after the memory pass, into the form that plan files hold,
+// and writes it. Nothing is decided here.
 #pragma once
 
 #include "compiler/codegen/CompileKernels.h"
@@ -14,7 +14,8 @@
 
 namespace ftlm {
 
-mlir::FailureOr<plan::PlanT> buildPlan(mlir::ModuleOp module, std::vector<codegen::KernelObject> kernels);
+mlir::FailureOr<plan::PlanT> buildPlan(mlir::ModuleOp module,
+                                       std::vector<codegen::KernelObject> kernels);
 
 /// The bytes of a plan file: header and payload (schema/PlanFile.h).
 std::vector<uint8_t> planFileBytes(const plan::PlanT &plan);

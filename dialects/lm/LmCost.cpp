@@ -12,9 +12,15 @@ static int64_t productFlops(Value first, Value second) {
   return 2 * left.getNumElements() * out;
 }
 
-int64_t LinearOp::getFlops() { return productFlops(getInput(), getResult()); }
-int64_t LinearDataGradOp::getFlops() { return productFlops(getAdjoint(), getResult()); }
-int64_t LinearWeightGradOp::getFlops() { return productFlops(getInput(), getAdjoint()); }
+int64_t LinearOp::getFlops() {
+  return productFlops(getInput(), getResult());
+}
+int64_t LinearDataGradOp::getFlops() {
+  return productFlops(getAdjoint(), getResult());
+}
+int64_t LinearWeightGradOp::getFlops() {
+  return productFlops(getInput(), getAdjoint());
+}
 
 /// Two products over the causal half of T x T for each head.
 static int64_t attentionFlops(Value output) {
@@ -22,6 +28,10 @@ static int64_t attentionFlops(Value output) {
   return 2 * type.getNumElements() * (type.getShape()[1] + 1);
 }
 
-int64_t AttentionOp::getFlops() { return attentionFlops(getResult()); }
+int64_t AttentionOp::getFlops() {
+  return attentionFlops(getResult());
+}
 /// Five products: the scores again, and the gradients of values, probabilities, queries and keys.
-int64_t AttentionGradOp::getFlops() { return attentionFlops(getOutput()) * 5 / 2; }
+int64_t AttentionGradOp::getFlops() {
+  return attentionFlops(getOutput()) * 5 / 2;
+}

@@ -20,7 +20,9 @@ static ParseResult parseBareF64(AsmParser &parser, FloatAttr &number) {
   return success();
 }
 
-static void printBareF64(AsmPrinter &printer, FloatAttr number) { printer << number.getValue(); }
+static void printBareF64(AsmPrinter &printer, FloatAttr number) {
+  printer << number.getValue();
+}
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/lm/LmAttributes.cpp.inc"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan dialect: instructions on buffers at fixed places, no tensors. Include this for the ops; the
-// descriptions are in PlanOps.td. (ftlm::plan is the FlatBuffers form that files hold.)
+// The plan dialect: instructions on buffers at fixed places, no tensors. Include this for the ops;
+// the descriptions are in PlanOps.td. (ftlm::plan is the FlatBuffers form that files hold.)
 #pragma once
 
 #include "dialects/lm/Lm.h"
@@ -27,7 +27,8 @@
 
 namespace ftlm::planir {
 
-/// The buffers that an instruction reads and writes; one that is both stands in both. Empty for other ops.
+/// The buffers that an instruction reads and writes; one that is both stands in both. Empty for
+/// other ops.
 llvm::SmallVector<mlir::Value> readsOf(mlir::Operation *op);
 llvm::SmallVector<mlir::Value> writesOf(mlir::Operation *op);
 /// Bytes of a tensor's contents.

@@ -44,7 +44,9 @@ SmallVector<Value> ftlm::planir::writesOf(Operation *op) {
         return result;
       })
       .Case([](GemmOp o) { return SmallVector<Value>{o.getC()}; })
-      .Case([](AttentionOp o) { return SmallVector<Value>{o.getOut(), o.getLse(), o.getWorkspace()}; })
+      .Case([](AttentionOp o) {
+        return SmallVector<Value>{o.getOut(), o.getLse(), o.getWorkspace()};
+      })
       .Case([](AttentionGradOp o) { return SmallVector<Value>{o.getDQkv(), o.getWorkspace()}; })
       .Case([](CopyOp o) { return SmallVector<Value>{o.getDestination()}; })
       .Case([](ZeroOp o) { return SmallVector<Value>{o.getBuffer()}; })
@@ -62,7 +64,8 @@ SmallVector<Value> ftlm::planir::readsOf(Operation *op) {
         SmallVector<Value> result;
         for (auto [i, argument] : llvm::enumerate(o.getArguments())) {
           bool written = llvm::is_contained(o.getWrites(), static_cast<int64_t>(i));
-          bool updated = o.getUpdates() && llvm::is_contained(*o.getUpdates(), static_cast<int64_t>(i));
+          bool updated =
+              o.getUpdates() && llvm::is_contained(*o.getUpdates(), static_cast<int64_t>(i));
           if (!written || updated)
             result.push_back(argument);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one error type of the runtime. Throw it with where it happened, what was found, and what to do;
-// ftlm-run prints the three parts and ends with the exit code.
+// The one error type of the runtime. Throw it with where it happened, what was found, and what to
+// do; ftlm-run prints the three parts and ends with the exit code.
 #pragma once
 
 #include <stdexcept>
@@ -17,8 +17,8 @@ enum class ExitCode {
   Stopped = 75     // stopped by a signal after saving: run it again
 };
 
-/// An error with a place ("book.csv:17", "plan gpt1.ftlm: instruction 12"), what was found there and
-/// what would be right ("" when the first two say it).
+/// An error with a place ("book.csv:17", "plan gpt1.ftlm: instruction 12"), what was found there
+/// and what would be right ("" when the first two say it).
 class Error : public std::runtime_error {
 public:
   Error(ExitCode code, std::string where, std::string what, std::string hint = "")

@@ -20,7 +20,8 @@ struct BatchSource::State {
     auto have = static_cast<int64_t>(stream.tokens.size());
     if (have < options.time + 1)
       throw badInput(options.files.front().string(),
-                     fmt::format("has {} tokens in all; one window of {} positions needs {}", have, options.time, options.time + 1),
+                     fmt::format("has {} tokens in all; one window of {} positions needs {}", have,
+                                 options.time, options.time + 1),
                      "give more text, or compile the plan with a smaller --seq-len");
     // Each token but the first is a target once.
     samples = (have - 1 + options.time - 1) / options.time;
@@ -39,7 +40,8 @@ struct BatchSource::State {
       worker.join();
   }
 
-  /// The order of the samples in an epoch: Fisher-Yates with Philox words keyed by the seed, counted by epoch.
+  /// The order of the samples in an epoch: Fisher-Yates with Philox words keyed by the seed,
+  /// counted by epoch.
   std::shared_ptr<const std::vector<int64_t>> orderOf(int64_t epoch) {
     std::lock_guard lock(orderMutex);
     auto &order = orders[epoch];
@@ -47,8 +49,10 @@ struct BatchSource::State {
       std::vector<int64_t> list(static_cast<size_t>(samples));
       std::iota(list.begin(), list.end(), int64_t(0));
       for (int64_t i = samples - 1; options.shuffle && i > 0; --i) {
-        auto words = philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), static_cast<uint32_t>(epoch), 0xDA7Au},
-                                {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)});
+        auto words = philox4x32(
+            {static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), static_cast<uint32_t>(epoch),
+             0xDA7Au},
+            {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)});
         uint64_t word = uint64_t(words[0]) << 32 | words[1];
         auto j = static_cast<int64_t>(word % static_cast<uint64_t>(i + 1));
         std::swap(list[static_cast<size_t>(i)], list[static_cast<size_t>(j)]);
@@ -64,7 +68,8 @@ struct BatchSource::State {
     StepData data;
     data.epoch = step / stepsPerEpoch;
     auto order = orderOf(data.epoch);
-    int64_t first = step % stepsPerEpoch * options.batch, time = options.time, mb = options.microBatch;
+    int64_t first = step % stepsPerEpoch * options.batch, time = options.time,
+            mb = options.microBatch;
     int64_t real = std::min(options.batch, samples - first);
     auto tokens = static_cast<int64_t>(stream.tokens.size());
     auto targetsOf = [&](int64_t sample) { return std::min(time, tokens - 1 - sample * time); };
@@ -97,7 +102,9 @@ struct BatchSource::State {
   void work() {
     std::unique_lock lock(mutex);
     for (;;) {
-      changed.wait(lock, [&] { return stopping || nextToBuild < nextToGive + std::max(1, options.prefetch); });
+      changed.wait(lock, [&] {
+        return stopping || nextToBuild < nextToGive + std::max(1, options.prefetch);
+      });
       if (stopping)
         return;
       int64_t step = nextToBuild++, round = seeks;
@@ -133,7 +140,8 @@ struct BatchSource::State {
       built.erase(found);
     }
     changed.notify_all();
-    data.waitMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    data.waitMs =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return data;
   }
 
@@ -158,17 +166,30 @@ struct BatchSource::State {
   std::vector<std::thread> workers;
 };
 
-BatchSource::BatchSource(DataOptions options) : state(std::make_unique<State>(std::move(options))) {}
+BatchSource::BatchSource(DataOptions options)
+    : state(std::make_unique<State>(std::move(options))) {}
 BatchSource::~BatchSource() = default;
-int64_t BatchSource::samples() const { return state->samples; }
-int64_t BatchSource::stepsPerEpoch() const { return state->stepsPerEpoch; }
-StepData BatchSource::next() { return state->next(); }
-void BatchSource::seek(int64_t step) { state->seek(step); }
-const std::vector<std::string> &BatchSource::notes() const { return state->stream.notes; }
+int64_t BatchSource::samples() const {
+  return state->samples;
+}
+int64_t BatchSource::stepsPerEpoch() const {
+  return state->stepsPerEpoch;
+}
+StepData BatchSource::next() {
+  return state->next();
+}
+void BatchSource::seek(int64_t step) {
+  state->seek(step);
+}
+const std::vector<std::string> &BatchSource::notes() const {
+  return state->stream.notes;
+}
 
 std::string BatchSource::fingerprint() const {
   const DataOptions &o = state->options;
-  std::string settings = fmt::format("{} {} {} {} {}", hashOf(std::as_bytes(std::span(state->stream.tokens))), o.time, o.batch, o.seed, o.shuffle);
+  std::string settings =
+      fmt::format("{} {} {} {} {}", hashOf(std::as_bytes(std::span(state->stream.tokens))), o.time,
+                  o.batch, o.seed, o.shuffle);
   return hashOf(std::as_bytes(std::span(settings)));
 }
 

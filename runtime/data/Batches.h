@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of training steps. What step s holds is a function of the options and s alone, so that a run can go on
-// anywhere. Worker threads build steps ahead. Nothing of the corpus is dropped: short windows and batches are
-// filled up with targets of weight 0.
+// The data of training steps. What step s holds is a function of the options and s alone, so that a
+// run can go on anywhere. Worker threads build steps ahead. Nothing of the corpus is dropped: short
+// windows and batches are filled up with targets of weight 0.
 #pragma once
 
 #include "runtime/data/Tokens.h"

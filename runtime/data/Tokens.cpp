@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A NumPy header's facts (format of numpy.lib.format: magic, version, header length, a Python dictionary).
+/// A NumPy header's facts (format of numpy.lib.format: magic, version, header length, a Python
+/// dictionary).
 struct NpyHeader {
   size_t dataOffset;
   std::string dtype;
@@ -40,24 +41,28 @@ NpyHeader readNpyHeader(std::span<const std::byte> bytes, const std::string &nam
   return result;
 }
 
-template <typename T> void append(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
-                                  TokenStream &stream) {
+template <typename T>
+void append(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
+            TokenStream &stream) {
   if (bytes.size() % sizeof(T) != 0)
-    throw badInput(name, fmt::format("has {} bytes of ids, which {} does not divide", bytes.size(), sizeof(T)));
+    throw badInput(name, fmt::format("has {} bytes of ids, which {} does not divide", bytes.size(),
+                                     sizeof(T)));
   size_t count = bytes.size() / sizeof(T), before = stream.tokens.size();
   stream.tokens.resize(before + count);
   for (size_t i = 0; i < count; ++i) {
     T id;
     std::memcpy(&id, bytes.data() + i * sizeof(T), sizeof(T));
     if (static_cast<int64_t>(id) < 0 || static_cast<int64_t>(id) >= vocabulary)
-      throw badInput(name, fmt::format("has id {} at position {}; the vocabulary has {}", static_cast<int64_t>(id), i, vocabulary));
+      throw badInput(name, fmt::format("has id {} at position {}; the vocabulary has {}",
+                                       static_cast<int64_t>(id), i, vocabulary));
     stream.tokens[before + i] = static_cast<int32_t>(id);
   }
   stream.documents += count > 0;
 }
 
 /// llm.c's files begin with 256 int32: a magic number, a version, the number of tokens.
-void readBin(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary, TokenStream &stream) {
+void readBin(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
+             TokenStream &stream) {
   constexpr size_t headerBytes = 1024;
   int32_t head[3] = {};
   if (bytes.size() >= headerBytes)
@@ -68,11 +73,15 @@ void readBin(std::span<const std::byte> bytes, const std::string &name, int64_t 
   std::span<const std::byte> ids = bytes.subspan(headerBytes);
   size_t width = gpt2 ? 2 : 4;
   if (head[2] < 0 || static_cast<size_t>(head[2]) * width != ids.size())
-    throw badInput(name, fmt::format("says it has {} tokens, but {} bytes of {} each follow its header", head[2], ids.size(), width));
-  gpt2 ? append<uint16_t>(ids, name, vocabulary, stream) : append<uint32_t>(ids, name, vocabulary, stream);
+    throw badInput(name,
+                   fmt::format("says it has {} tokens, but {} bytes of {} each follow its header",
+                               head[2], ids.size(), width));
+  gpt2 ? append<uint16_t>(ids, name, vocabulary, stream)
+       : append<uint32_t>(ids, name, vocabulary, stream);
 }
 
-void readNpy(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary, TokenStream &stream) {
+void readNpy(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
+             TokenStream &stream) {
   NpyHeader header = readNpyHeader(bytes, name);
   std::span<const std::byte> ids = bytes.subspan(header.dataOffset);
   if (header.dtype == "<u2")
@@ -84,7 +93,9 @@ void readNpy(std::span<const std::byte> bytes, const std::string &name, int64_t 
   else if (header.dtype == "<i8")
     append<int64_t>(ids, name, vocabulary, stream);
   else
-    throw badInput(name, fmt::format("has dtype {}; expected uint16, uint32, int32 or int64, little-endian", header.dtype));
+    throw badInput(
+        name, fmt::format("has dtype {}; expected uint16, uint32, int32 or int64, little-endian",
+                          header.dtype));
 }
 
 std::vector<fs::path> expand(std::span<const fs::path> patterns) {
@@ -117,8 +128,10 @@ void forEachDocument(const fs::path &path, const std::function<void(std::string_
     if (line.find_first_not_of(" \t\r") == std::string_view::npos)
       continue;
     auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_discarded() || !json.is_object() || !json.contains("text") || !json["text"].is_string())
-      throw badInput(fmt::format("{}:{}", path.string(), number), "is no JSON object with a text under \"text\"");
+    if (json.is_discarded() || !json.is_object() || !json.contains("text") ||
+        !json["text"].is_string())
+      throw badInput(fmt::format("{}:{}", path.string(), number),
+                     "is no JSON object with a text under \"text\"");
     document(json["text"].get<std::string>());
   }
 }
@@ -134,7 +147,9 @@ TokenStream readTokens(std::span<const fs::path> files, int64_t vocabulary) {
       continue;
     }
     if (vocabulary < 256)
-      throw badInput(name, fmt::format("is text, whose bytes need a vocabulary of 256; the model has {}", vocabulary),
+      throw badInput(name,
+                     fmt::format("is text, whose bytes need a vocabulary of 256; the model has {}",
+                                 vocabulary),
                      "give files of token ids (.bin, .npy)");
     bool returns = false;
     forEachDocument(path, [&](std::string_view text) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token ids from files: text as bytes, JSON lines, and the id files of llm.c (.bin with header), nanoGPT (.bin of
-// uint16) and NumPy (.npy). Every id is checked against the vocabulary; positions are 64-bit.
+// Token ids from files: text as bytes, JSON lines, and the id files of llm.c (.bin with header),
+// nanoGPT (.bin of uint16) and NumPy (.npy). Every id is checked against the vocabulary; positions
+// are 64-bit.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,13 @@ struct TokenStream {
   std::vector<std::string> notes; // what a user should know: line ends, empty documents
 };
 
-/// Calls `document` for each document of a text file: the whole file, or each line of a .jsonl file ("text").
-void forEachDocument(const std::filesystem::path &path, const std::function<void(std::string_view)> &document);
+/// Calls `document` for each document of a text file: the whole file, or each line of a .jsonl file
+/// ("text").
+void forEachDocument(const std::filesystem::path &path,
+                     const std::function<void(std::string_view)> &document);
 
-/// Reads files (shell patterns are expanded, sorted by name). Throws on ids outside [0, vocabulary).
+/// Reads files (shell patterns are expanded, sorted by name). Throws on ids outside [0,
+/// vocabulary).
 TokenStream readTokens(std::span<const std::filesystem::path> files, int64_t vocabulary);
 
 } // namespace ftlm

@@ -96,9 +96,10 @@ FTLM_CLONES void scoreGradient(float *dp, const float *p, int64_t count, float d
     dp[i] = p[i] * (dp[i] - d) * scale;
 }
 
-/// mask[i] = 1 / (1 - rate) where element first + i of the example is kept, else 0. `first` may be anything.
-FTLM_CLONES void dropoutRow(float *mask, int64_t count, int64_t first, double rate, uint32_t site, int64_t seed,
-                            int64_t step, int32_t example) {
+/// mask[i] = 1 / (1 - rate) where element first + i of the example is kept, else 0. `first` may be
+/// anything.
+FTLM_CLONES void dropoutRow(float *mask, int64_t count, int64_t first, double rate, uint32_t site,
+                            int64_t seed, int64_t step, int32_t example) {
   uint32_t limit = static_cast<uint32_t>(std::ceil(rate * 16777216.0));
   float keep = static_cast<float>(1.0 / (1.0 - rate));
   for (int64_t i = 0; i < count;) {
@@ -116,8 +117,8 @@ FTLM_CLONES void mulRow(float *row, const float *by, int64_t count) {
     row[i] *= by[i];
 }
 
-void product(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
-             int64_t ldb, float beta, float *c, int64_t ldc) {
+void product(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+             int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
   FTLM_CHECK(dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success,
              "oneDNN refused a product of attention");
 }
@@ -132,11 +133,13 @@ Head headOf(const AttentionCall &c, const float *qkv, int64_t b, int64_t h) {
   int64_t stride = (c.heads + 2 * c.kvHeads) * c.headSize;
   int64_t kv = h / (c.heads / c.kvHeads);
   const float *base = qkv + b * c.time * stride;
-  return {base + h * c.headSize, base + (c.heads + kv) * c.headSize, base + (c.heads + c.kvHeads + kv) * c.headSize, stride};
+  return {base + h * c.headSize, base + (c.heads + kv) * c.headSize,
+          base + (c.heads + c.kvHeads + kv) * c.headSize, stride};
 }
 
 void maskOf(const AttentionCall &c, float *mask, int64_t count, int64_t b, int64_t h, int64_t t) {
-  dropoutRow(mask, count, (h * c.time + t) * c.time, c.dropout, c.site, c.random[0], c.random[1], c.examples[b]);
+  dropoutRow(mask, count, (h * c.time + t) * c.time, c.dropout, c.site, c.random[0], c.random[1],
+             c.examples[b]);
 }
 
 } // namespace
@@ -150,9 +153,10 @@ void attention(ThreadPool &pool, const AttentionCall &c, float *out, float *lse)
     for (int64_t unit = begin; unit < end; ++unit) {
       int64_t block = unit % blocks, h = unit / blocks % c.heads, b = unit / blocks / c.heads;
       Head head = headOf(c, c.qkv, b, h);
-      int64_t first = block * attentionBlock, rows = std::min(attentionBlock, c.time - first), keys = first + rows;
-      product('N', 'T', rows, keys, c.headSize, c.scale, head.q + first * head.stride, head.stride, head.k, head.stride, 0,
-              scores, c.time);
+      int64_t first = block * attentionBlock, rows = std::min(attentionBlock, c.time - first),
+              keys = first + rows;
+      product('N', 'T', rows, keys, c.headSize, c.scale, head.q + first * head.stride, head.stride,
+              head.k, head.stride, 0, scores, c.time);
       for (int64_t r = 0; r < rows; ++r) {
         float *row = scores + r * c.time;
         int64_t t = first + r, count = t + 1;
@@ -172,8 +176,8 @@ void attention(ThreadPool &pool, const AttentionCall &c, float *out, float *lse)
   });
 }
 
-void attentionGrad(ThreadPool &pool, const AttentionCall &c, const float *dOut, const float *out, const float *lse,
-                   float *dQkv) {
+void attentionGrad(ThreadPool &pool, const AttentionCall &c, const float *dOut, const float *out,
+                   const float *lse, float *dQkv) {
   int64_t width = c.heads * c.headSize, group = c.heads / c.kvHeads;
   // A unit is a key head: all its queries' heads add to the same keys and values, in order.
   pool.parallelFor(c.batch * c.kvHeads, 1, [&](int64_t begin, int64_t end, int thread) {
@@ -195,9 +199,10 @@ void attentionGrad(ThreadPool &pool, const AttentionCall &c, const float *dOut, 
           int64_t rows = std::min(attentionBlock, c.time - first), keys = first + rows;
           const float *dO = dOut + (b * c.time + first) * width + h * c.headSize;
           const float *o = out + (b * c.time + first) * width + h * c.headSize;
-          product('N', 'T', rows, keys, c.headSize, c.scale, head.q + first * head.stride, head.stride, head.k,
-                  head.stride, 0, p, c.time);
-          product('N', 'T', rows, keys, c.headSize, 1, dO, width, head.v, head.stride, 0, dp, c.time);
+          product('N', 'T', rows, keys, c.headSize, c.scale, head.q + first * head.stride,
+                  head.stride, head.k, head.stride, 0, p, c.time);
+          product('N', 'T', rows, keys, c.headSize, 1, dO, width, head.v, head.stride, 0, dp,
+                  c.time);
           for (int64_t r = 0; r < rows; ++r) {
             int64_t t = first + r, count = t + 1;
             float *row = p + r * c.time, *dRow = dp + r * c.time;
@@ -216,10 +221,10 @@ void attentionGrad(ThreadPool &pool, const AttentionCall &c, const float *dOut, 
           }
           // Values see the probabilities after dropout.
           product('T', 'N', keys, c.headSize, rows, 1, p, c.time, dO, width, 1, dv, head.stride);
-          product('N', 'N', rows, c.headSize, keys, 1, dp, c.time, head.k, head.stride, 0, dq + first * head.stride,
-                  head.stride);
-          product('T', 'N', keys, c.headSize, rows, 1, dp, c.time, head.q + first * head.stride, head.stride, 1, dk,
-                  head.stride);
+          product('N', 'N', rows, c.headSize, keys, 1, dp, c.time, head.k, head.stride, 0,
+                  dq + first * head.stride, head.stride);
+          product('T', 'N', keys, c.headSize, rows, 1, dp, c.time, head.q + first * head.stride,
+                  head.stride, 1, dk, head.stride);
         }
       }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention and its gradient, in blocks of queries: scores of one block and one head are in memory, never
-// those of all. Deterministic for any number of threads. dialects/lm/LmOps.td has the formulas.
+// Causal attention and its gradient, in blocks of queries: scores of one block and one head are in
+// memory, never those of all. Deterministic for any number of threads. dialects/lm/LmOps.td has the
+// formulas.
 #pragma once
 
 #include "runtime/device/ThreadPool.h"
@@ -22,7 +23,7 @@ struct AttentionCall {
 };
 
 void attention(ThreadPool &pool, const AttentionCall &call, float *out, float *lse);
-void attentionGrad(ThreadPool &pool, const AttentionCall &call, const float *dOut, const float *out, const float *lse,
-                   float *dQkv);
+void attentionGrad(ThreadPool &pool, const AttentionCall &call, const float *dOut, const float *out,
+                   const float *lse, float *dQkv);
 
 } // namespace ftlm

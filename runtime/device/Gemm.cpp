@@ -9,7 +9,8 @@
 namespace ftlm {
 
 void gemm(ThreadPool &pool, const GemmCall &call) {
-  int64_t rows = (call.m + call.tileM - 1) / call.tileM, columns = (call.n + call.tileN - 1) / call.tileN;
+  int64_t rows = (call.m + call.tileM - 1) / call.tileM,
+          columns = (call.n + call.tileN - 1) / call.tileN;
   pool.parallelFor(rows * columns, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t tile = begin; tile < end; ++tile) {
       int64_t i = tile / columns * call.tileM, j = tile % columns * call.tileN;
@@ -20,8 +21,9 @@ void gemm(ThreadPool &pool, const GemmCall &call) {
       if (call.bias)
         for (int64_t row = 0; row < m; ++row)
           std::copy_n(call.bias + j, n, c + row * call.ldc);
-      dnnl_status_t status = dnnl_sgemm(call.transposeA ? 'T' : 'N', call.transposeB ? 'T' : 'N', m, n, call.k, 1.0f, a,
-                                        call.lda, b, call.ldb, call.bias ? 1.0f : 0.0f, c, call.ldc);
+      dnnl_status_t status =
+          dnnl_sgemm(call.transposeA ? 'T' : 'N', call.transposeB ? 'T' : 'N', m, n, call.k, 1.0f,
+                     a, call.lda, b, call.ldb, call.bias ? 1.0f : 0.0f, c, call.ldc);
       FTLM_CHECK(status == dnnl_success, "oneDNN refused a matrix product");
     }
   });

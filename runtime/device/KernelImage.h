@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generated kernels of a plan, loaded into the process: the object for the best instruction set that the
-// processor has. A symbol that is not there or a processor that fits none is an error before anything runs.
+// The generated kernels of a plan, loaded into the process: the object for the best instruction set
+// that the processor has. A symbol that is not there or a processor that fits none is an error
+// before anything runs.
 #pragma once
 
 #include "schema/plan_generated.h"
@@ -10,7 +11,8 @@
 namespace ftlm {
 
 /// schema/plan.fbs, Kernel.
-using KernelFunction = void (*)(void *const *arguments, const int64_t *scalars, int64_t begin, int64_t end);
+using KernelFunction = void (*)(void *const *arguments, const int64_t *scalars, int64_t begin,
+                                int64_t end);
 
 class KernelImage {
 public:

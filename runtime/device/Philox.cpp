@@ -10,7 +10,8 @@ void fillNormal(std::span<float> values, double stddev, uint64_t seed, uint32_t 
   // Uniform in (0, 1): never 0, of which there is no logarithm.
   auto uniform = [](uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; };
   for (size_t i = 0; i < values.size(); i += 4) {
-    auto words = philox4x32({static_cast<uint32_t>(i / 4), static_cast<uint32_t>(i >> 34), 0, site}, key);
+    auto words =
+        philox4x32({static_cast<uint32_t>(i / 4), static_cast<uint32_t>(i >> 34), 0, site}, key);
     for (size_t pair = 0; pair < 2; ++pair) {
       double radius = std::sqrt(-2 * std::log(uniform(words[2 * pair]))) * stddev;
       double angle = 2 * M_PI * uniform(words[2 * pair + 1]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counted random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). A
-// number is a function of what it is for, so that it is the same on any rank and in any order.
+// Counted random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+// 3", 2011). A number is a function of what it is for, so that it is the same on any rank and in
+// any order.
 #pragma once
 
 #include <array>
@@ -21,7 +22,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> x, std::array<
   return x;
 }
 
-/// Fills with normal numbers of mean 0 (Box-Muller on the words of counter {element / 4, 0, 0, site}).
+/// Fills with normal numbers of mean 0 (Box-Muller on the words of counter {element / 4, 0, 0,
+/// site}).
 void fillNormal(std::span<float> values, double stddev, uint64_t seed, uint32_t site);
 
 } // namespace ftlm

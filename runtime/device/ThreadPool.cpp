@@ -7,7 +7,8 @@
 namespace ftlm {
 
 ThreadPool::ThreadPool(int threads) {
-  // The libraries that we call must not start threads of their own: results would depend on how many.
+  // The libraries that we call must not start threads of their own: results would depend on how
+  // many.
   omp_set_num_threads(1);
   for (int i = 1; i < threads; ++i)
     workers.emplace_back([this, i] {
@@ -54,7 +55,8 @@ void ThreadPool::work(int thread) {
   }
 }
 
-void ThreadPool::parallelFor(int64_t units, int64_t grain, const std::function<void(int64_t, int64_t, int)> &body) {
+void ThreadPool::parallelFor(int64_t units, int64_t grain,
+                             const std::function<void(int64_t, int64_t, int)> &body) {
   if (units <= 0)
     return;
   if (workers.empty() || units <= grain) {

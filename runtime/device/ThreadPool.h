@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fixed set of threads that share out independent pieces of work. The calling thread works, too. Which thread
-// gets which piece is open, so work must not depend on it.
+// A fixed set of threads that share out independent pieces of work. The calling thread works, too.
+// Which thread gets which piece is open, so work must not depend on it.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,10 @@ public:
 
   int size() const { return static_cast<int>(workers.size()) + 1; }
 
-  /// Runs body(begin, end, thread) over [0, units) in pieces of at least `grain` units. An exception of a piece is
-  /// thrown again here once all threads are done.
-  void parallelFor(int64_t units, int64_t grain, const std::function<void(int64_t, int64_t, int)> &body);
+  /// Runs body(begin, end, thread) over [0, units) in pieces of at least `grain` units. An
+  /// exception of a piece is thrown again here once all threads are done.
+  void parallelFor(int64_t units, int64_t grain,
+                   const std::function<void(int64_t, int64_t, int)> &body);
 
 private:
   void work(int thread);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out the programs of a plan for one rank on the CPU. Allocates the arena of the plan and nothing else;
-// everything that can be looked up is looked up when it is made. The plan must outlive it.
+// Carries out the programs of a plan for one rank on the CPU. Allocates the arena of the plan and
+// nothing else; everything that can be looked up is looked up when it is made. The plan must
+// outlive it.
 #pragma once
 
 #include "runtime/device/KernelImage.h"
@@ -36,16 +37,19 @@ public:
 
   bool hasProgram(std::string_view program) const;
   /// The buffer bound to a name of a program, as T; empty when the program has no such binding.
-  template <typename T> std::span<T> input(std::string_view program, std::string_view name) {
+  template <typename T>
+  std::span<T> input(std::string_view program, std::string_view name) {
     std::span<std::byte> bytes = bound(program, name, true);
     return {reinterpret_cast<T *>(bytes.data()), bytes.size() / sizeof(T)};
   }
-  template <typename T> std::span<const T> output(std::string_view program, std::string_view name) {
+  template <typename T>
+  std::span<const T> output(std::string_view program, std::string_view name) {
     std::span<std::byte> bytes = bound(program, name, false);
     return {reinterpret_cast<const T *>(bytes.data()), bytes.size() / sizeof(T)};
   }
 
-  /// Runs a program. `microBatch` is the number of the micro-batch on this rank, `global` that in the step.
+  /// Runs a program. `microBatch` is the number of the micro-batch on this rank, `global` that in
+  /// the step.
   void run(std::string_view program, int64_t microBatch = 0, int64_t global = 0);
 
   uint64_t allocatedBytes() const { return arenaBytes; }
@@ -62,7 +66,10 @@ private:
   };
 
   std::byte *address(uint32_t buffer) const;
-  template <typename T> T *at(uint32_t buffer) const { return reinterpret_cast<T *>(address(buffer)); }
+  template <typename T>
+  T *at(uint32_t buffer) const {
+    return reinterpret_cast<T *>(address(buffer));
+  }
   std::span<std::byte> bound(std::string_view program, std::string_view name, bool input);
   std::span<float> state(int32_t buffer) const;
   Step prepare(const plan::Instruction &instruction);

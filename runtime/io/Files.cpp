@@ -24,7 +24,8 @@ struct Descriptor {
   }
 };
 
-Error systemError(const std::filesystem::path &path, const char *what, ExitCode code = ExitCode::BadInput) {
+Error systemError(const std::filesystem::path &path, const char *what,
+                  ExitCode code = ExitCode::BadInput) {
   return Error(code, path.string(), fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
@@ -34,11 +35,12 @@ MappedFile::MappedFile(const std::filesystem::path &path) {
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.number < 0)
     throw systemError(path, "cannot be opened");
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.number, &status) != 0)
     throw systemError(path, "cannot be examined");
   if (!S_ISREG(status.st_mode))
-    throw badInput(path.string(), S_ISDIR(status.st_mode) ? "is a folder" : "is no ordinary file", "name a file");
+    throw badInput(path.string(), S_ISDIR(status.st_mode) ? "is a folder" : "is no ordinary file",
+                   "name a file");
   size = static_cast<size_t>(status.st_size);
   if (size == 0)
     return;
@@ -53,7 +55,8 @@ MappedFile::~MappedFile() {
     ::munmap(const_cast<std::byte *>(data), size);
 }
 
-void writeFile(const std::filesystem::path &path, std::span<const std::span<const std::byte>> parts) {
+void writeFile(const std::filesystem::path &path,
+               std::span<const std::span<const std::byte>> parts) {
   std::filesystem::path temporary = path;
   temporary += ".tmp";
   {
@@ -95,14 +98,16 @@ std::string readText(const std::filesystem::path &path) {
 
 void requireFreeBytes(const std::filesystem::path &folder, uint64_t bytes) {
   std::filesystem::path existing = std::filesystem::absolute(folder);
-  while (!std::filesystem::exists(existing) && existing.has_parent_path() && existing != existing.parent_path())
+  while (!std::filesystem::exists(existing) && existing.has_parent_path() &&
+         existing != existing.parent_path())
     existing = existing.parent_path();
   std::error_code error;
   std::filesystem::space_info space = std::filesystem::space(existing, error);
   if (!error && space.available < bytes)
-    throw Error(ExitCode::Unsupported, folder.string(),
-                fmt::format("has {} bytes of free space, a checkpoint needs {}", space.available, bytes),
-                "make room or choose another folder");
+    throw Error(
+        ExitCode::Unsupported, folder.string(),
+        fmt::format("has {} bytes of free space, a checkpoint needs {}", space.available, bytes),
+        "make room or choose another folder");
 }
 
 void syncFolder(const std::filesystem::path &folder) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing whole files safely: mapped for reading, written under a temporary name, synced and renamed.
-// Every error names the file and what the system said.
+// Reading and writing whole files safely: mapped for reading, written under a temporary name,
+// synced and renamed. Every error names the file and what the system said.
 #pragma once
 
 #include "runtime/base/Error.h"
@@ -28,13 +28,15 @@ private:
 };
 
 /// Writes `parts`, one after the other, to a file: temporary name, fsync, rename.
-void writeFile(const std::filesystem::path &path, std::span<const std::span<const std::byte>> parts);
+void writeFile(const std::filesystem::path &path,
+               std::span<const std::span<const std::byte>> parts);
 void writeFile(const std::filesystem::path &path, std::string_view text);
 
 /// The text of a small file.
 std::string readText(const std::filesystem::path &path);
 
-/// Throws when the file system of `folder` (or its nearest existing parent) has less room than `bytes`.
+/// Throws when the file system of `folder` (or its nearest existing parent) has less room than
+/// `bytes`.
 void requireFreeBytes(const std::filesystem::path &folder, uint64_t bytes);
 
 /// fsync of a folder, so that a rename in it lasts.

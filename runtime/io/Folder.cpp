@@ -31,7 +31,8 @@ void FolderWriter::commit() {
   std::sort(files.begin(), files.end());
   for (const fs::path &file : files) {
     MappedFile mapped(file);
-    manifest["files"][file.filename().string()] = {{"bytes", mapped.bytes().size()}, {"xxh3", hashOf(mapped.bytes())}};
+    manifest["files"][file.filename().string()] = {{"bytes", mapped.bytes().size()},
+                                                   {"xxh3", hashOf(mapped.bytes())}};
   }
   writeFile(temporary / "manifest.json", manifest.dump(2) + "\n");
   syncFolder(temporary);
@@ -39,7 +40,8 @@ void FolderWriter::commit() {
   fs::remove_all(final, error);
   fs::rename(temporary, final, error);
   if (error)
-    throw Error(ExitCode::Failed, final.string(), "cannot be renamed into place: " + error.message());
+    throw Error(ExitCode::Failed, final.string(),
+                "cannot be renamed into place: " + error.message());
   committed = true;
   syncFolder(final.parent_path());
 }
@@ -54,8 +56,10 @@ void verifyFolder(const fs::path &folder) {
     if (fs::path(name).has_parent_path() || !fs::is_regular_file(file))
       throw badInput(file.string(), "is missing", "the checkpoint is not whole");
     MappedFile mapped(file);
-    if (facts.value("bytes", uint64_t(0)) != mapped.bytes().size() || facts.value("xxh3", "") != hashOf(mapped.bytes()))
-      throw badInput(file.string(), "has another size or hash than the manifest says", "the checkpoint is not whole");
+    if (facts.value("bytes", uint64_t(0)) != mapped.bytes().size() ||
+        facts.value("xxh3", "") != hashOf(mapped.bytes()))
+      throw badInput(file.string(), "has another size or hash than the manifest says",
+                     "the checkpoint is not whole");
   }
 }
 

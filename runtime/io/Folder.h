@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders that appear whole or not at all: written under a temporary name, with a manifest of sizes and hashes,
-// synced and renamed. verifyFolder tells whether one is whole.
+// Folders that appear whole or not at all: written under a temporary name, with a manifest of sizes
+// and hashes, synced and renamed. verifyFolder tells whether one is whole.
 #pragma once
 
 #include "runtime/io/Files.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters from and to files. Loading accounts for every tensor: all that are missing, unexpected or of another
-// shape are listed in one error, and nothing is loaded then. Saving writes a Hugging Face folder.
+// Parameters from and to files. Loading accounts for every tensor: all that are missing, unexpected
+// or of another shape are listed in one error, and nothing is loaded then. Saving writes a Hugging
+// Face folder.
 #pragma once
 
 #include "runtime/io/Safetensors.h"
@@ -17,11 +18,13 @@ struct LoadReport {
   std::vector<std::string> loaded, ignored;
 };
 
-/// Each source is a Hugging Face folder, a checkpoint of ours, or a safetensors file; later ones add tensors.
+/// Each source is a Hugging Face folder, a checkpoint of ours, or a safetensors file; later ones
+/// add tensors.
 LoadReport loadParameters(std::span<const std::filesystem::path> sources, const plan::Plan &plan,
                           const ParameterData &data);
 
 /// Writes config.json and model.safetensors into `folder`.
-void saveModel(const std::filesystem::path &folder, const plan::Plan &plan, const ParameterData &data);
+void saveModel(const std::filesystem::path &folder, const plan::Plan &plan,
+               const ParameterData &data);
 
 } // namespace ftlm

@@ -15,12 +15,14 @@ using Json = nlohmann::json;
 constexpr size_t maxHeaderBytes = 100'000'000;
 
 const std::pair<const char *, plan::DType> dtypes[] = {
-    {"F32", plan::DType::F32}, {"BF16", plan::DType::BF16}, {"F16", plan::DType::F16}, {"F64", plan::DType::F64},
-    {"I32", plan::DType::I32}, {"I64", plan::DType::I64},   {"U8", plan::DType::U8}};
+    {"F32", plan::DType::F32}, {"BF16", plan::DType::BF16}, {"F16", plan::DType::F16},
+    {"F64", plan::DType::F64}, {"I32", plan::DType::I32},   {"I64", plan::DType::I64},
+    {"U8", plan::DType::U8}};
 
 /// Names what a file is that is no safetensors file.
 std::string guess(std::span<const std::byte> bytes) {
-  std::string_view head(reinterpret_cast<const char *>(bytes.data()), std::min<size_t>(bytes.size(), 64));
+  std::string_view head(reinterpret_cast<const char *>(bytes.data()),
+                        std::min<size_t>(bytes.size(), 64));
   if (head.starts_with("version https://git-lfs"))
     return "is a git-lfs pointer: the weights themselves were not downloaded";
   if (head.starts_with("PK\x03\x04"))
@@ -41,7 +43,8 @@ struct UniqueKeys {
       open.emplace_back();
     else if (event == Json::parse_event_t::object_end)
       open.pop_back();
-    else if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
+    else if (event == Json::parse_event_t::key &&
+             !open.back().insert(parsed.get<std::string>()).second)
       duplicate = parsed.get<std::string>();
     return true;
   }
@@ -71,17 +74,21 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path &path) {
   return result;
 }
 
-SafetensorsFile SafetensorsFile::fromBytes(std::span<const std::byte> bytes, const std::string &name) {
+SafetensorsFile SafetensorsFile::fromBytes(std::span<const std::byte> bytes,
+                                           const std::string &name) {
   if (std::string what = guess(bytes); !what.empty())
     throw badInput(name, what);
   uint64_t headerBytes = 0;
   if (bytes.size() < 8)
-    throw badInput(name, fmt::format("has {} bytes, which is too short for a safetensors file", bytes.size()));
+    throw badInput(
+        name, fmt::format("has {} bytes, which is too short for a safetensors file", bytes.size()));
   std::memcpy(&headerBytes, bytes.data(), 8);
   if (headerBytes > maxHeaderBytes)
-    throw badInput(name, fmt::format("says its header has {} bytes; at most {} are read", headerBytes, maxHeaderBytes));
+    throw badInput(name, fmt::format("says its header has {} bytes; at most {} are read",
+                                     headerBytes, maxHeaderBytes));
   if (headerBytes > bytes.size() - 8)
-    throw badInput(name, fmt::format("says its header has {} bytes, but only {} follow", headerBytes, bytes.size() - 8));
+    throw badInput(name, fmt::format("says its header has {} bytes, but only {} follow",
+                                     headerBytes, bytes.size() - 8));
   const char *text = reinterpret_cast<const char *>(bytes.data()) + 8;
   UniqueKeys keys;
   Json header = Json::parse(text, text + headerBytes, std::ref(keys), /*allow_exceptions=*/false);
@@ -101,33 +108,40 @@ SafetensorsFile SafetensorsFile::fromBytes(std::span<const std::byte> bytes, con
         result.notes[k] = v.is_string() ? v.get<std::string>() : v.dump();
       continue;
     }
-    auto fail = [&](const std::string &what) { return badInput(name, "tensor '" + key + "' " + what); };
-    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets"))
+    auto fail = [&](const std::string &what) {
+      return badInput(name, "tensor '" + key + "' " + what);
+    };
+    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets"))
       throw fail("lacks dtype, shape or data_offsets");
     TensorView tensor;
     tensor.name = key;
-    auto known = std::find_if(std::begin(dtypes), std::end(dtypes), [&](auto &d) { return value["dtype"] == d.first; });
+    auto known = std::find_if(std::begin(dtypes), std::end(dtypes),
+                              [&](auto &d) { return value["dtype"] == d.first; });
     if (known == std::end(dtypes))
       throw fail(fmt::format("has dtype {}, which is not read", value["dtype"].dump()));
     tensor.dtype = known->second;
     const Json &shape = value["shape"], &offsets = value["data_offsets"];
-    if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-        !offsets[1].is_number_unsigned())
+    if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2 ||
+        !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
       throw fail("has a shape or offsets that are no lists of numbers");
     uint64_t elements = 1;
     for (const Json &extent : shape) {
       if (!extent.is_number_unsigned())
         throw fail("has an extent that is no whole number");
       uint64_t size = extent.get<uint64_t>();
-      if (size > (uint64_t(1) << 40) || __builtin_mul_overflow(elements, size, &elements) || elements > (uint64_t(1) << 48))
+      if (size > (uint64_t(1) << 40) || __builtin_mul_overflow(elements, size, &elements) ||
+          elements > (uint64_t(1) << 48))
         throw fail("has more elements than any file can hold");
       tensor.shape.push_back(static_cast<int64_t>(size));
     }
     uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
     if (begin > end || end > body.size())
-      throw fail(fmt::format("lies at bytes {} to {}, but the file has {}", begin, end, body.size()));
+      throw fail(
+          fmt::format("lies at bytes {} to {}, but the file has {}", begin, end, body.size()));
     if (end - begin != elements * bytesOf(tensor.dtype))
-      throw fail(fmt::format("has {} bytes; its shape needs {}", end - begin, elements * bytesOf(tensor.dtype)));
+      throw fail(fmt::format("has {} bytes; its shape needs {}", end - begin,
+                             elements * bytesOf(tensor.dtype)));
     tensor.data = body.subspan(begin, end - begin);
     ranges.push_back({begin, end});
     result.list.push_back(std::move(tensor));
@@ -136,7 +150,8 @@ SafetensorsFile SafetensorsFile::fromBytes(std::span<const std::byte> bytes, con
   uint64_t at = 0;
   for (auto [begin, end] : ranges) {
     if (begin != at)
-      throw badInput(name, fmt::format("has tensors that {} at byte {}", begin < at ? "overlap" : "leave a gap", begin));
+      throw badInput(name, fmt::format("has tensors that {} at byte {}",
+                                       begin < at ? "overlap" : "leave a gap", begin));
     at = end;
   }
   if (at != body.size())
@@ -145,7 +160,8 @@ SafetensorsFile SafetensorsFile::fromBytes(std::span<const std::byte> bytes, con
 }
 
 const TensorView *SafetensorsFile::find(std::string_view name) const {
-  auto found = std::find_if(list.begin(), list.end(), [&](const TensorView &t) { return t.name == name; });
+  auto found =
+      std::find_if(list.begin(), list.end(), [&](const TensorView &t) { return t.name == name; });
   return found == list.end() ? nullptr : &*found;
 }
 
@@ -157,16 +173,18 @@ void writeSafetensors(const std::filesystem::path &path, std::vector<TensorView>
     header["__metadata__"] = metadata;
   uint64_t offset = 0;
   for (const TensorView &tensor : tensors) {
-    auto known = std::find_if(std::begin(dtypes), std::end(dtypes), [&](auto &d) { return d.second == tensor.dtype; });
-    header[tensor.name] = {{"dtype", known->first}, {"shape", tensor.shape},
+    auto known = std::find_if(std::begin(dtypes), std::end(dtypes),
+                              [&](auto &d) { return d.second == tensor.dtype; });
+    header[tensor.name] = {{"dtype", known->first},
+                           {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.data.size()}}};
     offset += tensor.data.size();
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t size = text.size();
-  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(&size, 1)),
-                                                   std::as_bytes(std::span(text.data(), text.size()))};
+  std::vector<std::span<const std::byte>> parts = {
+      std::as_bytes(std::span(&size, 1)), std::as_bytes(std::span(text.data(), text.size()))};
   for (const TensorView &tensor : tensors)
     parts.push_back(tensor.data);
   writeFile(path, parts);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors format (8 bytes of header length, a JSON header, the tensors). A file is checked as a whole before
-// anything of it is used: lengths, offsets without gap or overlap, shapes, names. Views stay valid while the file lives.
+// The safetensors format (8 bytes of header length, a JSON header, the tensors). A file is checked
+// as a whole before anything of it is used: lengths, offsets without gap or overlap, shapes, names.
+// Views stay valid while the file lives.
 #pragma once
 
 #include "runtime/io/Files.h"

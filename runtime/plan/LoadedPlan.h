@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan file in memory, checked: header, hash, FlatBuffer, and that every instruction stays within its buffers and
-// reads what was written. Nothing of a plan that fails a check is used.
+// A plan file in memory, checked: header, hash, FlatBuffer, and that every instruction stays within
+// its buffers and reads what was written. Nothing of a plan that fails a check is used.
 #pragma once
 
 #include "runtime/io/Files.h"

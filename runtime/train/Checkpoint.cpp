@@ -19,7 +19,8 @@ std::map<int64_t, fs::path> checkpointsOf(const fs::path &run) {
   std::error_code error;
   for (auto &entry : fs::directory_iterator(run, error)) {
     std::string name = entry.path().filename();
-    if (name.starts_with("step-") && name.size() > 5 && name.find_first_not_of("0123456789", 5) == std::string::npos)
+    if (name.starts_with("step-") && name.size() > 5 &&
+        name.find_first_not_of("0123456789", 5) == std::string::npos)
       found[std::stoll(name.substr(5))] = entry.path();
   }
   return found;
@@ -62,13 +63,16 @@ uint64_t checkpointBytes(Session &session) {
   return bytes;
 }
 
-void saveCheckpoint(Session &session, const fs::path &run, int64_t step, const nlohmann::ordered_json &state, int keep) {
+void saveCheckpoint(Session &session, const fs::path &run, int64_t step,
+                    const nlohmann::ordered_json &state, int keep) {
   std::string name = fmt::format("step-{}", step);
   FolderWriter writer(run / name);
   saveModel(writer.path(), session.plan(), [&](size_t i) { return session.executor().value(i); });
   std::vector<TensorView> tensors;
   for (auto &[tensor, moment] : momentsOf(session))
-    tensors.push_back({tensor, plan::DType::F32, {static_cast<int64_t>(moment.size())},
+    tensors.push_back({tensor,
+                       plan::DType::F32,
+                       {static_cast<int64_t>(moment.size())},
                        std::as_bytes(std::span<const float>(moment))});
   writeSafetensors(writer.path() / "training.safetensors", std::move(tensors));
   writeFile(writer.path() / "state.json", state.dump(2) + "\n");
@@ -89,7 +93,9 @@ void saveCheckpoint(Session &session, const fs::path &run, int64_t step, const n
   }
 }
 
-void markBest(const fs::path &run, int64_t step) { pointAt(run / "best", fmt::format("step-{}", step)); }
+void markBest(const fs::path &run, int64_t step) {
+  pointAt(run / "best", fmt::format("step-{}", step));
+}
 
 std::optional<fs::path> newestCheckpoint(const fs::path &run) {
   std::map<int64_t, fs::path> all = checkpointsOf(run);
@@ -112,7 +118,8 @@ nlohmann::ordered_json loadCheckpoint(Session &session, const fs::path &checkpoi
   for (auto &[name, moment] : moments) {
     const TensorView *tensor = file.find(name);
     if (!tensor || tensor->data.size() != moment.size_bytes())
-      throw badInput((checkpoint / "training.safetensors").string(), fmt::format("has no tensor '{}' of {} numbers", name, moment.size()),
+      throw badInput((checkpoint / "training.safetensors").string(),
+                     fmt::format("has no tensor '{}' of {} numbers", name, moment.size()),
                      "resume with a plan of the same optimizer and model");
   }
   for (auto &[name, moment] : moments)

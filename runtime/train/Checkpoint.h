@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoints of a run: folders step-N that hold the model as a Hugging Face folder with the state of the
-// training beside it. They appear whole or not at all; `last` and `best` point at two of them.
+// The checkpoints of a run: folders step-N that hold the model as a Hugging Face folder with the
+// state of the training beside it. They appear whole or not at all; `last` and `best` point at two
+// of them.
 #pragma once
 
 #include "runtime/train/Session.h"
@@ -10,10 +11,10 @@
 
 namespace ftlm {
 
-/// Saves step-N with the moments and `state` (state.json), moves `last` to it, and then removes old checkpoints
-/// beyond `keep` (0: keeps all), never the one that `best` points at.
-void saveCheckpoint(Session &session, const std::filesystem::path &run, int64_t step, const nlohmann::ordered_json &state,
-                    int keep);
+/// Saves step-N with the moments and `state` (state.json), moves `last` to it, and then removes old
+/// checkpoints beyond `keep` (0: keeps all), never the one that `best` points at.
+void saveCheckpoint(Session &session, const std::filesystem::path &run, int64_t step,
+                    const nlohmann::ordered_json &state, int keep);
 
 /// Points `best` at step-N.
 void markBest(const std::filesystem::path &run, int64_t step);

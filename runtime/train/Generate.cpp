@@ -10,11 +10,13 @@
 
 namespace ftlm {
 
-int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sampling &sampling, int64_t position) {
+int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sampling &sampling,
+                    int64_t position) {
   std::vector<int32_t> order(static_cast<size_t>(vocabulary));
   std::iota(order.begin(), order.end(), 0);
   auto logit = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
-  std::stable_sort(order.begin(), order.end(), [&](int32_t l, int32_t r) { return logit(l) > logit(r); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t l, int32_t r) { return logit(l) > logit(r); });
   if (sampling.temperature <= 0)
     return order.front();
   if (sampling.topK > 0 && sampling.topK < vocabulary)
@@ -22,7 +24,9 @@ int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sam
   std::vector<double> weights;
   double sum = 0;
   for (int32_t id : order) {
-    weights.push_back(std::exp((static_cast<double>(logit(id)) - static_cast<double>(logit(order.front()))) / sampling.temperature));
+    weights.push_back(
+        std::exp((static_cast<double>(logit(id)) - static_cast<double>(logit(order.front()))) /
+                 sampling.temperature));
     sum += weights.back();
   }
   // The smallest set of the likeliest tokens with a share of top_p in all.
@@ -30,8 +34,9 @@ int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sam
   size_t count = 0;
   while (count < weights.size() && (count == 0 || kept < sampling.topP * sum))
     kept += weights[count++];
-  auto words = philox4x32({static_cast<uint32_t>(position), 0, 0, 0x6E3Eu},
-                          {static_cast<uint32_t>(sampling.seed), static_cast<uint32_t>(sampling.seed >> 32)});
+  auto words = philox4x32(
+      {static_cast<uint32_t>(position), 0, 0, 0x6E3Eu},
+      {static_cast<uint32_t>(sampling.seed), static_cast<uint32_t>(sampling.seed >> 32)});
   double draw = (static_cast<double>(words[0]) + 0.5) * 0x1p-32 * kept;
   for (size_t i = 0; i < count; ++i)
     if ((draw -= weights[i]) <= 0)
@@ -39,15 +44,16 @@ int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sam
   return order[count - 1];
 }
 
-void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTokens, const Sampling &sampling,
-                    const std::function<void(int32_t)> &emit) {
+void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTokens,
+                    const Sampling &sampling, const std::function<void(int32_t)> &emit) {
   Executor &run = session.executor();
   if (!run.hasProgram("generate"))
     throw badInput("plan", "has no program to generate with");
   if (prompt.empty())
     throw badInput("--prompt", "is empty", "give at least one character to go on from");
   auto time = static_cast<size_t>(session.plan().time());
-  std::span<int32_t> tokens = run.input<int32_t>("generate", "tokens"), positions = run.input<int32_t>("generate", "positions");
+  std::span<int32_t> tokens = run.input<int32_t>("generate", "tokens"),
+                     positions = run.input<int32_t>("generate", "positions");
   for (int64_t i = 0; i < maxTokens; ++i) {
     // The last positions that fit; what is right of the last token is not seen by it.
     size_t count = std::min(prompt.size(), time);
@@ -55,8 +61,9 @@ void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTo
     std::copy(prompt.end() - static_cast<std::ptrdiff_t>(count), prompt.end(), tokens.begin());
     positions[0] = static_cast<int32_t>(count - 1);
     run.run("generate");
-    int32_t next = sampleToken(run.output<float>("generate", "logits"), std::min(session.plan().vocabulary(), session.plan().softmax()),
-                               sampling, i);
+    int32_t next =
+        sampleToken(run.output<float>("generate", "logits"),
+                    std::min(session.plan().vocabulary(), session.plan().softmax()), sampling, i);
     prompt.push_back(next);
     emit(next);
   }

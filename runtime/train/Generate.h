@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text from a model: draws one token after the other from the logits of the plan's program `generate`. Ids outside
-// the vocabulary cannot be drawn. The same seed gives the same text.
+// Text from a model: draws one token after the other from the logits of the plan's program
+// `generate`. Ids outside the vocabulary cannot be drawn. The same seed gives the same text.
 #pragma once
 
 #include "runtime/train/Session.h"
@@ -14,11 +14,13 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
-/// Draws an id from logits; `position` counts the draws. Only the first `vocabulary` logits take part.
-int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sampling &sampling, int64_t position);
+/// Draws an id from logits; `position` counts the draws. Only the first `vocabulary` logits take
+/// part.
+int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sampling &sampling,
+                    int64_t position);
 
 /// Calls `emit` for each new token after `prompt`.
-void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTokens, const Sampling &sampling,
-                    const std::function<void(int32_t)> &emit);
+void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTokens,
+                    const Sampling &sampling, const std::function<void(int32_t)> &emit);
 
 } // namespace ftlm

@@ -46,7 +46,8 @@ MetricsFile::MetricsFile(const std::filesystem::path &path, int64_t keepSteps) {
       std::string line = text.substr(at, end - at);
       at = end + 1;
       size_t key = line.find("\"step\": ");
-      if (key != std::string::npos && std::strtoll(line.c_str() + key + 8, nullptr, 10) <= keepSteps)
+      if (key != std::string::npos &&
+          std::strtoll(line.c_str() + key + 8, nullptr, 10) <= keepSteps)
         kept += line + "\n";
     }
   }
@@ -71,7 +72,9 @@ void Progress::update(int64_t done, const std::string &text) {
   if (time - shown < (terminal ? 0.1 : 10.0) && done != total)
     return;
   shown = time;
-  double left = done > 0 ? (time - started) / static_cast<double>(done) * static_cast<double>(total - done) : 0;
+  double left =
+      done > 0 ? (time - started) / static_cast<double>(done) * static_cast<double>(total - done)
+               : 0;
   std::string rest = fmt::format("{} {}/{} {}  {:.0f} s left", unit, done, total, text, left);
   if (!terminal) {
     fmt::print(stderr, "{}\n", rest);
@@ -79,7 +82,8 @@ void Progress::update(int64_t done, const std::string &text) {
   }
   constexpr int64_t width = 24;
   int64_t full = total > 0 ? done * width / total : width;
-  fmt::print(stderr, "\r\x1b[K[{}{}] {}", std::string(static_cast<size_t>(full), '#'), std::string(static_cast<size_t>(width - full), '.'), rest);
+  fmt::print(stderr, "\r\x1b[K[{}{}] {}", std::string(static_cast<size_t>(full), '#'),
+             std::string(static_cast<size_t>(width - full), '.'), rest);
   std::fflush(stderr);
   open = true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run tells: JSON lines for programs (one an update, one an evaluation), and for people a bar on a terminal
-// or plain lines elsewhere. NaN and infinities are written as such, as Python's json does.
+// What a run tells: JSON lines for programs (one an update, one an evaluation), and for people a
+// bar on a terminal or plain lines elsewhere. NaN and infinities are written as such, as Python's
+// json does.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ std::string jsonLine(const MetricLine &line);
 
 class MetricsFile {
 public:
-  /// Appends to the file, after dropping the lines of steps after `keepSteps` (of a run that is resumed).
+  /// Appends to the file, after dropping the lines of steps after `keepSteps` (of a run that is
+  /// resumed).
   MetricsFile(const std::filesystem::path &path, int64_t keepSteps);
   void write(const MetricLine &line);
 
@@ -29,8 +31,8 @@ private:
   std::ofstream file;
 };
 
-/// A bar with the share done, the time left and a text; plain lines now and then where standard error is no
-/// terminal.
+/// A bar with the share done, the time left and a text; plain lines now and then where standard
+/// error is no terminal.
 class Progress {
 public:
   Progress(int64_t total, std::string unit);

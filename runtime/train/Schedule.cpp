@@ -7,7 +7,8 @@
 namespace ftlm {
 
 double Schedule::rate(int64_t done) const {
-  double x = std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<int64_t>(1, total)));
+  double x =
+      std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<int64_t>(1, total)));
   double w = warmup >= 1 ? warmup / static_cast<double>(std::max<int64_t>(1, total)) : warmup;
   bool warm = w > 0 && x <= w;
   double factor = warm ? x / w : 1;

@@ -11,8 +11,10 @@
 namespace ftlm {
 
 Session::Session(const std::filesystem::path &path, int threads) : loaded(LoadedPlan::load(path)) {
-  int64_t most = std::min<int64_t>(plan().threads(), std::max(1u, std::thread::hardware_concurrency()));
-  run = std::make_unique<Executor>(plan(), ExecutorOptions{threads > 0 ? threads : static_cast<int>(most), ""});
+  int64_t most =
+      std::min<int64_t>(plan().threads(), std::max(1u, std::thread::hardware_concurrency()));
+  run = std::make_unique<Executor>(
+      plan(), ExecutorOptions{threads > 0 ? threads : static_cast<int>(most), ""});
 }
 
 LoadReport Session::load(std::span<const std::filesystem::path> sources) {
@@ -31,15 +33,17 @@ void Session::initialize(uint64_t seed) {
 }
 
 static void fill(Executor &run, const char *program, const MicroBatch &data) {
-  auto copy = [&](const auto &from, auto to) { std::copy_n(from.begin(), std::min(from.size(), to.size()), to.begin()); };
+  auto copy = [&](const auto &from, auto to) {
+    std::copy_n(from.begin(), std::min(from.size(), to.size()), to.begin());
+  };
   copy(data.tokens, run.input<int32_t>(program, "tokens"));
   copy(data.targets, run.input<int32_t>(program, "targets"));
   copy(data.weights, run.input<float>(program, "weights"));
   copy(data.examples, run.input<int32_t>(program, "examples"));
 }
 
-StepResult Session::step(const StepData &data, int64_t step, uint64_t seed, double rate, int64_t updates,
-                         const Hyper &hyper) {
+StepResult Session::step(const StepData &data, int64_t step, uint64_t seed, double rate,
+                         int64_t updates, const Hyper &hyper) {
   std::span<int64_t> random = run->input<int64_t>("micro_batch", "random");
   random[0] = static_cast<int64_t>(seed);
   random[1] = step;
@@ -49,11 +53,19 @@ StepResult Session::step(const StepData &data, int64_t step, uint64_t seed, doub
   }
   double t = static_cast<double>(updates + 1);
   std::span<float> h = run->input<float>("update", "hyper");
-  const double numbers[] = {rate, hyper.beta1, hyper.beta2, hyper.eps, hyper.weightDecay, hyper.clip,
-                            1 - std::pow(hyper.beta1, t), 1 - std::pow(hyper.beta2, t)};
-  std::transform(std::begin(numbers), std::end(numbers), h.begin(), [](double x) { return static_cast<float>(x); });
+  const double numbers[] = {rate,
+                            hyper.beta1,
+                            hyper.beta2,
+                            hyper.eps,
+                            hyper.weightDecay,
+                            hyper.clip,
+                            1 - std::pow(hyper.beta1, t),
+                            1 - std::pow(hyper.beta2, t)};
+  std::transform(std::begin(numbers), std::end(numbers), h.begin(),
+                 [](double x) { return static_cast<float>(x); });
   run->run("update");
-  return {treeSum(run->output<float>("micro_batch", "losses")), run->output<float>("update", "grad_norm")[0]};
+  return {treeSum(run->output<float>("micro_batch", "losses")),
+          run->output<float>("update", "grad_norm")[0]};
 }
 
 double Session::evaluate(const MicroBatch &data) {

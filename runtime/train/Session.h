@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan with its state in memory: what training, evaluation, generation and single steps share. Makes the
-// executor, fills parameters, runs one optimizer step or one evaluation batch.
+// A plan with its state in memory: what training, evaluation, generation and single steps share.
+// Makes the executor, fills parameters, runs one optimizer step or one evaluation batch.
 #pragma once
 
 #include "runtime/data/Batches.h"
@@ -34,9 +34,10 @@ public:
   /// Draws fresh parameters.
   void initialize(uint64_t seed);
 
-  /// Forward and backward of all micro-batches of step `step`, then one update. `rate` is the learning rate and
-  /// `updates` how many updates were done before.
-  StepResult step(const StepData &data, int64_t step, uint64_t seed, double rate, int64_t updates, const Hyper &hyper);
+  /// Forward and backward of all micro-batches of step `step`, then one update. `rate` is the
+  /// learning rate and `updates` how many updates were done before.
+  StepResult step(const StepData &data, int64_t step, uint64_t seed, double rate, int64_t updates,
+                  const Hyper &hyper);
 
   /// The loss of one micro-batch, without dropout.
   double evaluate(const MicroBatch &data);

@@ -9,22 +9,25 @@ namespace ftlm {
 namespace {
 
 /// A tensor of the batch file with the shape [steps, batch, time].
-template <typename T> std::span<const T> tensorOf(const SafetensorsFile &file, const StepOptions &o, const plan::Plan &plan,
-                                                  const char *name, plan::DType dtype) {
+template <typename T>
+std::span<const T> tensorOf(const SafetensorsFile &file, const StepOptions &o,
+                            const plan::Plan &plan, const char *name, plan::DType dtype) {
   const TensorView *tensor = file.find(name);
   if (!tensor)
-    throw badInput(o.batch.string(), fmt::format("has no tensor '{}'", name), "expected tokens, targets and weights");
-  if (tensor->dtype != dtype || tensor->shape.size() != 3 || tensor->shape[0] < o.steps || tensor->shape[1] != plan.batch() ||
-      tensor->shape[2] != plan.time())
-    throw badInput(o.batch.string(), fmt::format("has '{}' of {} [{}]; expected {} [{} or more, {}, {}]", name,
-                                                 plan::EnumNameDType(tensor->dtype), fmt::join(tensor->shape, ", "),
-                                                 plan::EnumNameDType(dtype), o.steps, plan.batch(), plan.time()));
+    throw badInput(o.batch.string(), fmt::format("has no tensor '{}'", name),
+                   "expected tokens, targets and weights");
+  if (tensor->dtype != dtype || tensor->shape.size() != 3 || tensor->shape[0] < o.steps ||
+      tensor->shape[1] != plan.batch() || tensor->shape[2] != plan.time())
+    throw badInput(o.batch.string(),
+                   fmt::format("has '{}' of {} [{}]; expected {} [{} or more, {}, {}]", name,
+                               plan::EnumNameDType(tensor->dtype), fmt::join(tensor->shape, ", "),
+                               plan::EnumNameDType(dtype), o.steps, plan.batch(), plan.time()));
   return {reinterpret_cast<const T *>(tensor->data.data()), tensor->data.size() / sizeof(T)};
 }
 
 /// The micro-batches of one step.
-StepData cut(std::span<const int32_t> tokens, std::span<const int32_t> targets, std::span<const float> weights, int64_t step,
-             const plan::Plan &plan) {
+StepData cut(std::span<const int32_t> tokens, std::span<const int32_t> targets,
+             std::span<const float> weights, int64_t step, const plan::Plan &plan) {
   StepData data;
   int64_t time = plan.time(), mb = plan.micro_batch();
   for (int64_t g = 0; g < plan.micro_batches(); ++g) {
@@ -59,7 +62,8 @@ void runSteps(const StepOptions &o) {
   for (auto list : {tokens, targets})
     for (int32_t id : list)
       if (id < 0 || id >= plan.vocabulary())
-        throw badInput(o.batch.string(), fmt::format("has id {}; the vocabulary has {}", id, plan.vocabulary()));
+        throw badInput(o.batch.string(),
+                       fmt::format("has id {}; the vocabulary has {}", id, plan.vocabulary()));
 
   std::vector<float> losses, norms;
   std::vector<std::vector<float>> kept;
@@ -68,17 +72,20 @@ void runSteps(const StepOptions &o) {
     const plan::Parameter &parameter = *plan.parameters()->Get(static_cast<uint32_t>(i));
     std::vector<int64_t> shape(parameter.shape()->begin(), parameter.shape()->end());
     if (parameter.view() > 0) {
-      values = values.first(values.size() / static_cast<size_t>(shape[0]) * static_cast<size_t>(parameter.view()));
+      values = values.first(values.size() / static_cast<size_t>(shape[0]) *
+                            static_cast<size_t>(parameter.view()));
       shape[0] = parameter.view();
     }
     kept.emplace_back(values.begin(), values.end());
-    dump.push_back({prefix + parameter.name()->str(), plan::DType::F32, shape, std::as_bytes(std::span<const float>(kept.back()))});
+    dump.push_back({prefix + parameter.name()->str(), plan::DType::F32, shape,
+                    std::as_bytes(std::span<const float>(kept.back()))});
   };
   kept.reserve(2 * session.parameters());
   for (int64_t step = 0; step < o.steps; ++step) {
     Schedule schedule = o.schedule;
     schedule.total = o.steps;
-    StepResult result = session.step(cut(tokens, targets, weights, step, plan), step, o.seed, schedule.rate(step), step, o.hyper);
+    StepResult result = session.step(cut(tokens, targets, weights, step, plan), step, o.seed,
+                                     schedule.rate(step), step, o.hyper);
     losses.push_back(static_cast<float>(result.loss));
     norms.push_back(static_cast<float>(result.gradNorm));
     // The update scales gradients as it reads them: these are still those before clipping.
@@ -90,8 +97,10 @@ void runSteps(const StepOptions &o) {
   for (size_t i = 0; i < session.parameters(); ++i)
     add("final.", i, session.executor().value(i));
   auto steps = static_cast<int64_t>(losses.size());
-  dump.push_back({"loss", plan::DType::F32, {steps}, std::as_bytes(std::span<const float>(losses))});
-  dump.push_back({"grad_norm", plan::DType::F32, {steps}, std::as_bytes(std::span<const float>(norms))});
+  dump.push_back(
+      {"loss", plan::DType::F32, {steps}, std::as_bytes(std::span<const float>(losses))});
+  dump.push_back(
+      {"grad_norm", plan::DType::F32, {steps}, std::as_bytes(std::span<const float>(norms))});
   writeSafetensors(o.dump, std::move(dump));
   for (size_t i = 0; i < losses.size(); ++i)
     fmt::print("step {}: loss {:.6f} grad_norm {:.6f}\n", i + 1, losses[i], norms[i]);

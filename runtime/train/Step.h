@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ftlm-run step`: optimizer steps on given tensors, and a dump of losses, gradients and parameters, for comparing
-// with a reference.
+// `ftlm-run step`: optimizer steps on given tensors, and a dump of losses, gradients and
+// parameters, for comparing with a reference.
 #pragma once
 
 #include "runtime/train/Schedule.h"

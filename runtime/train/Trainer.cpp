@@ -4,11 +4,13 @@
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Metrics.h"
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <thread>
 
 namespace ftlm {
 namespace {
@@ -17,12 +19,15 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-volatile std::sig_atomic_t signalFlag = 0;
+std::atomic<bool> signalFlag = false;
 
-double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// The settings that decide the result of a run; a resumed run must have the same.
-Json settingsOf(const TrainOptions &o, Session &session, const std::string &fingerprint, int64_t steps) {
+Json settingsOf(const TrainOptions &o, Session &session, const std::string &fingerprint,
+                int64_t steps) {
   Json json;
   json["model"] = session.plan().model()->str();
   json["batch"] = session.plan().batch();
@@ -44,17 +49,22 @@ Json settingsOf(const TrainOptions &o, Session &session, const std::string &fing
   return json;
 }
 
-/// Refuses a resumed run whose settings differ from those of the checkpoint, unless they were named as intended.
-void compareSettings(const Json &before, const Json &now, const std::vector<std::string> &overrides) {
+/// Refuses a resumed run whose settings differ from those of the checkpoint, unless they were named
+/// as intended.
+void compareSettings(const Json &before, const Json &now,
+                     const std::vector<std::string> &overrides) {
   std::vector<std::string> differences;
   for (auto &[key, value] : now.items()) {
     bool intended = std::find(overrides.begin(), overrides.end(), key) != overrides.end();
     if (!intended && before.value(key, Json()) != value)
-      differences.push_back(fmt::format("{} was {} and is {}", key, before.value(key, Json()).dump(), value.dump()));
+      differences.push_back(
+          fmt::format("{} was {} and is {}", key, before.value(key, Json()).dump(), value.dump()));
   }
   if (!differences.empty())
-    throw badInput("--resume", fmt::format("with other settings:\n  {}", fmt::join(differences, "\n  ")),
-                   "give the settings of the first run, or name those that are meant to change with --override NAME");
+    throw badInput("--resume",
+                   fmt::format("with other settings:\n  {}", fmt::join(differences, "\n  ")),
+                   "give the settings of the first run, or name those that are meant to change "
+                   "with --override NAME");
 }
 
 DataOptions dataOptions(const TrainOptions &o, const plan::Plan &plan) {
@@ -94,13 +104,26 @@ struct Run {
 
 } // namespace
 
+// A thread of its own waits for the signals, and all others block them: the matrix products'
+// generated code keeps data below the stack pointer, where a handler would write over it.
 void catchSignals() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { signalFlag = 1; };
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  static bool once = [] {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    std::thread([signals] {
+      for (int number; sigwait(&signals, &number) == 0;)
+        signalFlag = true;
+    }).detach();
+    return true;
+  }();
+  (void)once;
 }
-bool signalled() { return signalFlag != 0; }
+bool signalled() {
+  return signalFlag;
+}
 
 Evaluation evaluateCorpus(Session &session, const std::vector<fs::path> &files) {
   DataOptions options;
@@ -135,28 +158,34 @@ int train(const TrainOptions &options) {
     fmt::print(stderr, "note: {}\n", note);
   int64_t steps = options.steps;
   if (steps == 0)
-    steps = std::max<int64_t>(1, std::llround(options.epochs * static_cast<double>(source.stepsPerEpoch())));
+    steps = std::max<int64_t>(
+        1, std::llround(options.epochs * static_cast<double>(source.stepsPerEpoch())));
   Schedule schedule = options.schedule;
   schedule.total = steps;
 
   Json settings = settingsOf(options, session, source.fingerprint(), steps);
   Run run;
-  bool exists = fs::exists(options.out) && (!fs::is_directory(options.out) || !fs::is_empty(options.out));
+  bool exists =
+      fs::exists(options.out) && (!fs::is_directory(options.out) || !fs::is_empty(options.out));
   std::optional<fs::path> checkpoint;
   if (options.resume)
     checkpoint = newestCheckpoint(options.out);
   else if (exists)
-    throw badInput(options.out.string(), "is in use", "name a new folder with --out, or go on with that run: --resume");
+    throw badInput(options.out.string(), "is in use",
+                   "name a new folder with --out, or go on with that run: --resume");
   requireFreeBytes(options.out, checkpointBytes(session));
   if (checkpoint) {
     Json state = loadCheckpoint(session, *checkpoint);
     compareSettings(state.value("settings", Json::object()), settings, options.overrides);
     run.step = state.value("step", int64_t(0));
-    run.bestLoss = state.contains("best_loss") && state["best_loss"].is_number() ? state["best_loss"].get<double>() : INFINITY;
+    run.bestLoss = state.contains("best_loss") && state["best_loss"].is_number()
+                       ? state["best_loss"].get<double>()
+                       : INFINITY;
     fmt::print(stderr, "resumed from {}\n", checkpoint->string());
   } else if (!options.init.empty()) {
     LoadReport report = session.load(options.init);
-    fmt::print(stderr, "loaded {} tensors, ignored {}\n", report.loaded.size(), report.ignored.size());
+    fmt::print(stderr, "loaded {} tensors, ignored {}\n", report.loaded.size(),
+               report.ignored.size());
   } else {
     session.initialize(options.seed);
     fmt::print(stderr, "drew {} parameters afresh\n", session.parameters());
@@ -170,8 +199,10 @@ int train(const TrainOptions &options) {
   writeFile(options.out / "settings.json", settings.dump(2) + "\n");
   fs::path metricsPath = options.metrics.empty() ? options.out / "metrics.jsonl" : options.metrics;
   MetricsFile metrics(metricsPath, run.step);
-  fmt::print(stderr, "{}: {} steps of {} sequences, {} samples, {} steps an epoch, {} threads, {}\n", plan.model()->str(), steps,
-             plan.batch(), source.samples(), source.stepsPerEpoch(), session.executor().threads(), session.executor().isa());
+  fmt::print(stderr,
+             "{}: {} steps of {} sequences, {} samples, {} steps an epoch, {} threads, {}\n",
+             plan.model()->str(), steps, plan.batch(), source.samples(), source.stepsPerEpoch(),
+             session.executor().threads(), session.executor().isa());
 
   int64_t saved = -1;
   auto save = [&] {
@@ -189,8 +220,11 @@ int train(const TrainOptions &options) {
     Evaluation result = evaluateCorpus(session, options.valid);
     if (signalled() || result.tokens == 0)
       return;
-    metrics.write({{"event", "eval"}, {"step", run.step}, {"loss", result.loss()},
-                   {"perplexity", std::exp(result.loss())}, {"tokens", result.tokens}});
+    metrics.write({{"event", "eval"},
+                   {"step", run.step},
+                   {"loss", result.loss()},
+                   {"perplexity", std::exp(result.loss())},
+                   {"tokens", result.tokens}});
     fmt::print(stderr, "step {}: validation loss {:.4f}\n", run.step, result.loss());
     if (result.loss() < run.bestLoss) {
       run.bestLoss = result.loss();
@@ -209,15 +243,23 @@ int train(const TrainOptions &options) {
     ++run.step;
     double ms = secondsSince(begin) * 1000;
     double speed = static_cast<double>(data.tokens) / ms * 1000;
-    metrics.write({{"step", run.step}, {"epoch", data.epoch}, {"loss", result.loss}, {"grad_norm", result.gradNorm},
-                   {"lr", rate}, {"tokens", data.tokens}, {"tokens_per_s", speed}, {"step_ms", ms},
-                   {"data_wait_ms", data.waitMs}, {"skipped", int64_t(0)}});
+    metrics.write({{"step", run.step},
+                   {"epoch", data.epoch},
+                   {"loss", result.loss},
+                   {"grad_norm", result.gradNorm},
+                   {"lr", rate},
+                   {"tokens", data.tokens},
+                   {"tokens_per_s", speed},
+                   {"step_ms", ms},
+                   {"data_wait_ms", data.waitMs},
+                   {"skipped", int64_t(0)}});
     progress.update(run.step, fmt::format("loss {:.4f}  {:.0f} tokens/s", result.loss, speed));
     if (!std::isfinite(result.loss) && std::isfinite(result.gradNorm) == false && run.step == 1)
       fmt::print(stderr, "warning: the loss is {} in the first step\n", result.loss);
     late = options.maxTime > 0 && secondsSince(started) > options.maxTime;
     bool last = run.step == steps;
-    if (!options.valid.empty() && (last || (options.evalEvery > 0 && run.step % options.evalEvery == 0))) {
+    if (!options.valid.empty() &&
+        (last || (options.evalEvery > 0 && run.step % options.evalEvery == 0))) {
       progress.finish();
       evaluate();
     }
@@ -231,7 +273,8 @@ int train(const TrainOptions &options) {
   if (!options.report.empty())
     writeReport(options.report, session, run.step);
   if (run.step < steps) {
-    fmt::print(stderr, "stopped after step {} of {}; saved. Run it again with --resume\n", run.step, steps);
+    fmt::print(stderr, "stopped after step {} of {}; saved. Run it again with --resume\n", run.step,
+               steps);
     return static_cast<int>(ExitCode::Stopped);
   }
   fmt::print(stderr, "done: {}\n", (options.out / "last").string());

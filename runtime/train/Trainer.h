@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop: steps, evaluations, checkpoints, metrics; exact resume; stops on signals after saving.
+// The training loop: steps, evaluations, checkpoints, metrics; exact resume; stops on signals after
+// saving.
 #pragma once
 
 #include "runtime/train/Schedule.h"
@@ -14,7 +15,7 @@ namespace ftlm {
 struct TrainOptions {
   std::filesystem::path plan, out, metrics, report;
   std::vector<std::filesystem::path> data, valid, init;
-  int64_t steps = 0;   // 0: as many as `epochs` have
+  int64_t steps = 0; // 0: as many as `epochs` have
   double epochs = 1;
   Schedule schedule;
   Hyper hyper;
@@ -44,7 +45,7 @@ struct Evaluation {
 };
 Evaluation evaluateCorpus(Session &session, const std::vector<std::filesystem::path> &data);
 
-/// SIGINT and SIGTERM set a flag from now on; this reads it.
+/// SIGINT and SIGTERM set a flag from now on, which `signalled` reads. Call it before threads are started.
 void catchSignals();
 bool signalled();
 

@@ -17,11 +17,13 @@ namespace fs = std::filesystem;
 Command addEvaluate(CLI::App &app) {
   auto o = std::make_shared<EvaluateOptions>();
   auto json = std::make_shared<bool>(false);
-  CLI::App &evaluate = *app.add_subcommand("evaluate", "prints loss and perplexity of a checkpoint on data");
+  CLI::App &evaluate =
+      *app.add_subcommand("evaluate", "prints loss and perplexity of a checkpoint on data");
   evaluate.add_option("PLAN", o->plan, "a plan of ftlmc")->required();
   evaluate.add_option("--init", o->init, "checkpoint")->required();
   evaluate.add_option("--data", o->data, "data, as for train")->required();
-  evaluate.add_option("--threads", o->threads, "threads; 0: those of the machine")->check(CLI::NonNegativeNumber);
+  evaluate.add_option("--threads", o->threads, "threads; 0: those of the machine")
+      ->check(CLI::NonNegativeNumber);
   evaluate.add_flag("--json", *json, "print JSON");
   return [o, json] {
     catchSignals();
@@ -31,7 +33,9 @@ Command addEvaluate(CLI::App &app) {
     if (signalled())
       return static_cast<int>(ExitCode::Stopped);
     double loss = result.loss();
-    nlohmann::ordered_json facts = {{"loss", loss}, {"perplexity", std::exp(loss)}, {"bits_per_token", loss / std::log(2.0)},
+    nlohmann::ordered_json facts = {{"loss", loss},
+                                    {"perplexity", std::exp(loss)},
+                                    {"bits_per_token", loss / std::log(2.0)},
                                     {"tokens", result.tokens}};
     if (*json)
       fmt::print("{}\n", facts.dump());
@@ -56,7 +60,9 @@ Command addGenerate(CLI::App &app) {
   generate.add_option("PLAN", o->plan, "a plan of ftlmc")->required();
   generate.add_option("--init", o->init, "checkpoint")->required();
   generate.add_option("--prompt", o->prompt, "text to go on from")->required();
-  generate.add_option("--max-tokens", o->maxTokens, "tokens to write")->check(CLI::NonNegativeNumber)->capture_default_str();
+  generate.add_option("--max-tokens", o->maxTokens, "tokens to write")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   generate.add_option("--temperature", o->sampling.temperature, "0: always the likeliest token")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -67,11 +73,14 @@ Command addGenerate(CLI::App &app) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   generate.add_option("--seed", o->sampling.seed, "seed of the draws")->capture_default_str();
-  generate.add_option("--threads", o->threads, "threads; 0: those of the machine")->check(CLI::NonNegativeNumber);
+  generate.add_option("--threads", o->threads, "threads; 0: those of the machine")
+      ->check(CLI::NonNegativeNumber);
   return [o] {
     Session session(o->plan, o->threads);
     if (session.plan().vocabulary() < 256)
-      throw badInput("--prompt", fmt::format("is text, whose bytes need a vocabulary of 256; the model has {}", session.plan().vocabulary()));
+      throw badInput("--prompt",
+                     fmt::format("is text, whose bytes need a vocabulary of 256; the model has {}",
+                                 session.plan().vocabulary()));
     session.load(o->init);
     std::vector<int32_t> prompt;
     for (char byte : o->prompt)
@@ -99,23 +108,29 @@ static void inspectCheckpoint(const fs::path &path, bool json) {
   uint64_t elements = 0;
   for (const TensorView &tensor : tensors.tensors()) {
     elements += tensor.data.size() / bytesOf(tensor.dtype);
-    facts["tensors"][tensor.name] = {{"dtype", plan::EnumNameDType(tensor.dtype)}, {"shape", tensor.shape}};
+    facts["tensors"][tensor.name] = {{"dtype", plan::EnumNameDType(tensor.dtype)},
+                                     {"shape", tensor.shape}};
   }
   facts["elements"] = elements;
   if (json) {
     fmt::print("{}\n", facts.dump(2));
     return;
   }
-  fmt::print("{}: {} tensors, {} numbers, hash {}\n", file.string(), tensors.tensors().size(), elements, facts["xxh3"].get<std::string>());
+  fmt::print("{}: {} tensors, {} numbers, hash {}\n", file.string(), tensors.tensors().size(),
+             elements, facts["xxh3"].get<std::string>());
   for (const TensorView &tensor : tensors.tensors())
-    fmt::print("  {:5} [{}] {}\n", plan::EnumNameDType(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.name);
+    fmt::print("  {:5} [{}] {}\n", plan::EnumNameDType(tensor.dtype), fmt::join(tensor.shape, ", "),
+               tensor.name);
 }
 
 Command addInspect(CLI::App &app) {
   auto path = std::make_shared<fs::path>();
   auto json = std::make_shared<bool>(false);
   CLI::App &inspect = *app.add_subcommand("inspect", "prints what a plan or a checkpoint holds");
-  inspect.add_option("PLAN-OR-CHECKPOINT", *path, "a plan, a safetensors file or a folder with model.safetensors")->required();
+  inspect
+      .add_option("PLAN-OR-CHECKPOINT", *path,
+                  "a plan, a safetensors file or a folder with model.safetensors")
+      ->required();
   inspect.add_flag("--json", *json, "print JSON");
   return [path, json] {
     if (fs::is_directory(*path) || path->extension() == ".safetensors") {
@@ -136,9 +151,12 @@ Command addInspect(CLI::App &app) {
 Command addTokenize(CLI::App &app) {
   auto files = std::make_shared<std::vector<fs::path>>();
   auto tokenizer = std::make_shared<std::string>("bytes");
-  CLI::App &tokenize = *app.add_subcommand("tokenize", "prints the ids of text files: a JSON array a document");
+  CLI::App &tokenize =
+      *app.add_subcommand("tokenize", "prints the ids of text files: a JSON array a document");
   tokenize.add_option("FILE", *files, "text, or .jsonl with a document a line")->required();
-  tokenize.add_option("--tokenizer", *tokenizer, "bytes")->check(CLI::IsMember({"bytes"}))->capture_default_str();
+  tokenize.add_option("--tokenizer", *tokenizer, "bytes")
+      ->check(CLI::IsMember({"bytes"}))
+      ->capture_default_str();
   return [files] {
     for (const fs::path &file : *files)
       forEachDocument(file, [](std::string_view text) {
@@ -160,8 +178,10 @@ Command addDoctor(CLI::App &app) {
     for (const char *isa : {"x86-64-v3", "x86-64-v4"})
       if (processorHas(isa))
         sets.push_back(isa);
-    fmt::print(" {}\n", sets.empty() ? "none of x86-64-v3, x86-64-v4" : fmt::format("{}", fmt::join(sets, ", ")));
-    fmt::print("backend cpu: {}\n", sets.empty() ? "not usable: the processor has no AVX2" : "usable");
+    fmt::print(" {}\n", sets.empty() ? "none of x86-64-v3, x86-64-v4"
+                                     : fmt::format("{}", fmt::join(sets, ", ")));
+    fmt::print("backend cpu: {}\n",
+               sets.empty() ? "not usable: the processor has no AVX2" : "usable");
     return sets.empty() ? static_cast<int>(ExitCode::Unsupported) : 0;
   };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of ftlm-run: each adds its options to the program and returns what to run when it was chosen. What
-// runs returns the exit code or throws ftlm::Error.
+// The commands of ftlm-run: each adds its options to the program and returns what to run when it
+// was chosen. What runs returns the exit code or throws ftlm::Error.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -13,8 +13,8 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "ftlm-run " FTLM_VERSION);
   app.require_subcommand(1);
   std::vector<std::pair<std::string, Command>> commands = {
-      {"train", addTrain(app)},       {"evaluate", addEvaluate(app)}, {"generate", addGenerate(app)},
-      {"step", addStep(app)},         {"inspect", addInspect(app)},   {"tokenize", addTokenize(app)},
+      {"train", addTrain(app)},   {"evaluate", addEvaluate(app)}, {"generate", addGenerate(app)},
+      {"step", addStep(app)},     {"inspect", addInspect(app)},   {"tokenize", addTokenize(app)},
       {"doctor", addDoctor(app)},
   };
   try {
