@@ -45,7 +45,8 @@ struct Evaluation {
 };
 Evaluation evaluateCorpus(Session &session, const std::vector<std::filesystem::path> &data);
 
-/// SIGINT and SIGTERM set a flag from now on, which `signalled` reads. Call it before threads are started.
+/// SIGINT and SIGTERM set a flag from now on, which `signalled` reads. Call it before threads are
+/// started.
 void catchSignals();
 bool signalled();
 
