@@ -38,12 +38,12 @@ void registerAllPasses() {
   registerMemoryPasses();
 }
 
-void addPasses(PassManager &passes, Stage stage, const std::string &rule) {
+void addPasses(PassManager &passes, Stage stage, const StepOptions &step) {
   if (stage == Stage::Lm)
     return;
   passes.addPass(createLmPrograms());
   passes.addPass(createLmDifferentiate());
-  passes.addPass(createLmOptimizer(LmOptimizerOptions{rule}));
+  passes.addPass(createLmStep(LmStepOptions{step.rule, step.microBatches}));
   passes.addPass(createCSEPass());
   if (stage == Stage::LmGrad)
     return;
@@ -51,6 +51,7 @@ void addPasses(PassManager &passes, Stage stage, const std::string &rule) {
   passes.addPass(createDistOutlineKernels());
   if (stage == Stage::Dist)
     return;
+  passes.addPass(createDistInlineLayers());
   passes.addPass(createPlanLower());
   passes.addPass(createPlanMemory());
 }
@@ -58,13 +59,18 @@ void addPasses(PassManager &passes, Stage stage, const std::string &rule) {
 LogicalResult runPipeline(ModuleOp module, Stage stage, const PipelineOptions &options) {
   auto settings = module->getAttrOfType<DictionaryAttr>("lm.settings");
   auto rule = settings ? settings.getAs<StringAttr>("optimizer") : StringAttr();
+  auto number = [&](StringRef key) {
+    auto value = settings ? settings.getAs<IntegerAttr>(key) : IntegerAttr();
+    return value ? std::max<int64_t>(1, value.getInt()) : 1;
+  };
   if (!rule)
     return module.emitError() << "has no attribute lm.settings with the key 'optimizer'";
   if (!lm::symbolizeOptimizer(rule.getValue()))
     return module.emitError() << "names the optimizer '" << rule.getValue()
                               << "' in lm.settings; expected adamw, adam_gpt1 or sgd";
   PassManager passes(module.getContext());
-  addPasses(passes, stage, rule.getValue().str());
+  int64_t batch = number("batch"), microBatch = number("micro_batch");
+  addPasses(passes, stage, {rule.getValue().str(), (batch + microBatch - 1) / microBatch});
   if (options.statistics)
     passes.enableStatistics();
   if (options.timing)

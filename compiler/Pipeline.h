@@ -23,8 +23,13 @@ std::optional<Stage> stageNamed(llvm::StringRef name);
 void registerAllDialects(mlir::DialectRegistry &registry);
 /// All passes of ours.
 void registerAllPasses();
-/// Adds the passes up to `stage`. `rule` is the update rule: adamw, adam_gpt1 or sgd.
-void addPasses(mlir::PassManager &passes, Stage stage, const std::string &rule);
+/// What a step does.
+struct StepOptions {
+  std::string rule = "adamw"; // the update rule: adamw, adam_gpt1 or sgd
+  int64_t microBatches = 1;
+};
+/// Adds the passes up to `stage`.
+void addPasses(mlir::PassManager &passes, Stage stage, const StepOptions &step);
 
 /// What a developer wants to see of the passes. Everything goes to standard error.
 struct PipelineOptions {

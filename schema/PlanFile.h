@@ -18,6 +18,6 @@ struct FileHeader {
 };
 
 inline constexpr char fileMagic[8] = {'F', 'T', 'L', 'M', 'P', 'L', 'A', 'N'};
-inline constexpr uint32_t fileVersion = 1;
+inline constexpr uint32_t fileVersion = 2;
 
 } // namespace ftlm::plan

@@ -17,6 +17,30 @@ static int64_t parameterCount(const plan::PlanT &plan) {
   return count;
 }
 
+/// The work of a program: what stands in a loop counts once a round.
+static int64_t programFlops(const plan::ProgramT &program) {
+  int64_t flops = 0, rounds = 1;
+  uint32_t inLoop = 0;
+  for (auto &instruction : program.instructions) {
+    if (const plan::LoopT *loop = instruction->operation.AsLoop()) {
+      rounds = loop->count;
+      inLoop = loop->length;
+      continue;
+    }
+    flops += instruction->flops * (inLoop > 0 ? rounds : 1);
+    inLoop -= inLoop > 0 ? 1 : 0;
+  }
+  return flops;
+}
+
+/// The work of a step; 0 in a plan that cannot train.
+static int64_t stepFlops(const plan::RankClassT &rankClass) {
+  for (auto &program : rankClass.programs)
+    if (program->purpose == plan::Purpose::Train)
+      return programFlops(*program);
+  return 0;
+}
+
 nlohmann::ordered_json planFacts(const plan::PlanT &plan, const std::string &hash) {
   nlohmann::ordered_json json;
   json["hash"] = hash;
@@ -46,7 +70,7 @@ nlohmann::ordered_json planFacts(const plan::PlanT &plan, const std::string &has
       facts["activation_bytes"] = summary.activation_bytes;
       facts["workspace_bytes"] = summary.workspace_bytes;
       facts["communication_bytes"] = summary.communication_bytes;
-      facts["flops"] = summary.flops;
+      facts["flops"] = stepFlops(*rankClass);
       facts["matmul_flops"] = summary.matmul_flops;
       facts["link_bytes"] = nlohmann::ordered_json::object();
       json["ranks"].push_back(facts);
@@ -77,10 +101,11 @@ std::string planText(const plan::PlanT &plan, const std::string &hash) {
     line(fmt::format("  parameters {}, gradients {}, optimizer {}, activations {}, workspace {}",
                      size(s.parameter_bytes), size(s.gradient_bytes), size(s.optimizer_bytes),
                      size(s.activation_bytes), size(s.workspace_bytes)));
+    int64_t flops = stepFlops(*rankClass);
     line(fmt::format("  work {:.1f} GFLOP a step, {:.1f} % of it in matrix products",
-                     static_cast<double>(s.flops) / 1e9,
+                     static_cast<double>(flops) / 1e9,
                      100.0 * static_cast<double>(s.matmul_flops) /
-                         static_cast<double>(std::max<int64_t>(1, s.flops))));
+                         static_cast<double>(std::max<int64_t>(1, flops))));
     std::vector<const plan::BufferT *> largest;
     for (auto &buffer : rankClass->buffers)
       if (buffer->view_of < 0)
@@ -96,13 +121,10 @@ std::string planText(const plan::PlanT &plan, const std::string &hash) {
               ? ""
               : " (in " + rankClass->programs[static_cast<size_t>(largest[i]->program)]->name +
                     ")"));
-    for (auto &program : rankClass->programs) {
-      int64_t flops = 0;
-      for (auto &instruction : program->instructions)
-        flops += instruction->flops;
-      line(fmt::format("  program {:<12} {:>6} instructions, {:.2f} GFLOP", program->name,
-                       program->instructions.size(), static_cast<double>(flops) / 1e9));
-    }
+    for (auto &program : rankClass->programs)
+      line(fmt::format("  program {:<12} {:<8} {:>6} instructions, {:.2f} GFLOP", program->name,
+                       plan::EnumNamePurpose(program->purpose), program->instructions.size(),
+                       static_cast<double>(programFlops(*program)) / 1e9));
   }
   return text;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/codegen/Passes.h"
 #include "compiler/codegen/RowKernel.h"
-#include "compiler/codegen/SpecialKernels.h"
-#include "dialects/lm/Lm.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
@@ -20,8 +18,6 @@ std::string keyOf(dist::KernelGroupOp group) {
   std::string text;
   llvm::raw_string_ostream out(text);
   out << group->getOperandTypes() << group->getResultTypes();
-  OpPrintingFlags flags;
-  flags.useLocalScope().skipRegions(false).elideLargeElementsAttrs();
   DenseMap<Value, unsigned> numbers;
   auto number = [&](Value value) {
     return numbers.try_emplace(value, numbers.size()).first->second;
@@ -43,7 +39,12 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
     ModuleOp module = getOperation();
     OpBuilder b(module.getBody(), module.getBody()->begin());
     kernelModule = ModuleOp::create(b, module.getLoc(), "kernels");
-    module.walk([&](dist::KernelGroupOp group) { outline(group); });
+    module.walk([&](dist::KernelGroupOp group) {
+      if (auto op = dyn_cast<lm::KernelOpInterface>(group.getBody().front().front()))
+        outlineOne(group, op);
+      else
+        outlineRows(group);
+    });
   }
 
   /// The name for a key: the one that exists, or a new one made of `label`, for which `isNew` is
@@ -60,117 +61,80 @@ struct DistOutlineKernelsPass : impl::DistOutlineKernelsBase<DistOutlineKernelsP
     return entry->second;
   }
 
-  void outline(dist::KernelGroupOp group) {
+  dist::LaunchOp launch(OpBuilder &b, Location loc, TypeRange types, StringRef name,
+                        StringRef label, ValueRange inputs, kernel::LaunchShape shape, bool sites,
+                        ArrayRef<int64_t> inPlace) {
+    bool any = llvm::any_of(inPlace, [](int64_t input) { return input >= 0; });
+    return dist::LaunchOp::create(b, loc, types, name, label, inputs, shape.units, shape.grain,
+                                  sites, any ? b.getDenseI64ArrayAttr(inPlace) : nullptr);
+  }
+
+  /// An op with a kernel of its own.
+  void outlineOne(dist::KernelGroupOp group, lm::KernelOpInterface op) {
     OpBuilder b(group);
-    Operation *first = &group.getBody().front().front();
     bool isNew;
-    std::string key = keyOf(group);
-    std::string name = nameFor(key, group.getLabel(), isNew);
-    if (codegen::isSpecialOp(first)) {
-      if (isNew)
-        shapes[key] = codegen::buildSpecialKernel(kernelModule, name, first);
-      codegen::LaunchShape shape = shapes.lookup(key);
-      auto launch =
-          dist::LaunchOp::create(b, group.getLoc(), group.getResultTypes(), name, group.getLabel(),
-                                 group.getInputs(), shape.units, shape.grain, false, nullptr);
-      group.replaceAllUsesWith(launch);
-      group.erase();
-      return;
+    std::string name = nameFor(op.kernelKey(), group.getLabel(), isNew);
+    if (isNew) {
+      kernel::KernelBuilder k(kernelModule, name);
+      op.emitKernel(k);
     }
-    if (isNew)
-      codegen::buildRowKernel(kernelModule, name, group);
-    int64_t rows = codegen::rowsOf(first);
-    int64_t blocks = (rows + codegen::blockRows - 1) / codegen::blockRows;
-    auto yield = cast<dist::YieldOp>(group.getBody().front().getTerminator());
-    SmallVector<Type> types;
-    for (Value value : yield.getOperands()) {
-      auto type = cast<RankedTensorType>(value.getType());
-      types.push_back(
-          codegen::isColumnSum(value.getDefiningOp())
-              ? RankedTensorType::get({blocks, type.getShape().back()}, type.getElementType())
-              : type);
-    }
-    bool random = llvm::any_of(group.getBody().front(),
-                               [](Operation &op) { return codegen::hasRandom(&op); });
-    auto launch = dist::LaunchOp::create(b, group.getLoc(), types, name, group.getLabel(),
-                                         group.getInputs(), blocks, 1, random, inPlace(group));
-    for (auto [old, now, value] :
-         llvm::zip_equal(group.getResults(), launch.getResults(), yield.getOperands())) {
-      if (!codegen::isColumnSum(value.getDefiningOp())) {
-        old.replaceAllUsesWith(now);
-        continue;
-      }
-      int64_t columns = cast<RankedTensorType>(old.getType()).getShape().back();
-      std::string sumKey = "column_sum " + std::to_string(blocks) + "x" + std::to_string(columns);
-      bool isNewSum;
-      std::string sumName = nameFor(sumKey, "column_sum", isNewSum);
-      if (isNewSum)
-        shapes[sumKey] = codegen::buildColumnSum(kernelModule, sumName, blocks, columns);
-      codegen::LaunchShape shape = shapes.lookup(sumKey);
-      auto sum = dist::LaunchOp::create(b, group.getLoc(), old.getType(), sumName, "column_sum",
-                                        now, shape.units, shape.grain, false, nullptr);
-      old.replaceAllUsesWith(sum.getResult(0));
-    }
+    SmallVector<int64_t> inPlace;
+    for (unsigned i = 0; i < op->getNumResults(); ++i)
+      inPlace.push_back(op.inPlaceOperand(i));
+    // The kernel's arguments are the op's operands, which a group may list once for several.
+    SmallVector<Value> inputs;
+    for (Value operand : op->getOperands())
+      inputs.push_back(group.getInputs()[cast<BlockArgument>(operand).getArgNumber()]);
+    auto replacement = launch(b, group.getLoc(), group.getResultTypes(), name, group.getLabel(),
+                              inputs, op.launchShape(), /*sites=*/false, inPlace);
+    group.replaceAllUsesWith(replacement);
     group.erase();
   }
 
-  /// For each result the input that it may take over: one of the same type that is read row by row,
-  /// in no later phase than the one in which the result is written. Groups without reductions have
-  /// one phase; a cross-entropy's gradient is written in the last.
-  DenseI64ArrayAttr inPlace(dist::KernelGroupOp group) {
+  void outlineRows(dist::KernelGroupOp group) {
+    OpBuilder b(group);
     Block &body = group.getBody().front();
-    bool onePhase =
-        llvm::none_of(body, [](Operation &op) { return isa<lm::NormOp, lm::CrossEntropyOp>(op); });
-    auto yield = cast<dist::YieldOp>(body.getTerminator());
-    SmallVector<int64_t> result;
-    llvm::SmallDenseSet<int64_t> taken;
-    for (Value value : yield.getOperands()) {
-      int64_t found = -1;
-      Operation *op = value.getDefiningOp();
-      bool last = (onePhase && isa<lm::ActivationOp, lm::ActivationGradOp, lm::AddOp, lm::DropoutOp,
-                                   lm::NormDataGradOp, lm::CrossEntropyGradOp>(op)) ||
-                  isa<lm::CrossEntropyGradOp>(op);
-      if (last && value == op->getResult(0))
-        for (auto [i, argument] : llvm::enumerate(body.getArguments())) {
-          bool rowWise = llvm::none_of(argument.getUsers(), [](Operation *user) {
-            return isa<lm::EmbeddingOp, lm::TakePositionOp>(user);
-          });
-          if (rowWise && argument.getType() == value.getType() && !taken.contains(i) &&
-              onlyResultBefore(group, value)) {
-            found = static_cast<int64_t>(i);
-            taken.insert(found);
-            break;
-          }
-        }
-      result.push_back(found);
+    bool isNew;
+    std::string name = nameFor(keyOf(group), group.getLabel(), isNew);
+    if (isNew)
+      codegen::buildRowKernel(kernelModule, name, group);
+    int64_t rows = cast<lm::RowKernelOpInterface>(body.front()).getRows();
+    int64_t blocks = (rows + codegen::blockRows - 1) / codegen::blockRows;
+    SmallVector<Type> types;
+    for (Value value : body.getTerminator()->getOperands()) {
+      auto type = cast<RankedTensorType>(value.getType());
+      types.push_back(
+          codegen::isColumnSum(value)
+              ? RankedTensorType::get({blocks, type.getShape().back()}, type.getElementType())
+              : type);
     }
-    return DenseI64ArrayAttr::get(&getContext(), result);
+    bool sites = llvm::any_of(body.without_terminator(), [](Operation &op) {
+      return cast<lm::RowKernelOpInterface>(op).drawsRandom();
+    });
+    auto rowsLaunch = launch(b, group.getLoc(), types, name, group.getLabel(), group.getInputs(),
+                             {blocks, 1}, sites, codegen::inPlaceInputs(group));
+    for (auto [old, now, value] : llvm::zip_equal(group.getResults(), rowsLaunch.getResults(),
+                                                  body.getTerminator()->getOperands()))
+      old.replaceAllUsesWith(codegen::isColumnSum(value) ? addUp(b, old, now, blocks) : now);
+    group.erase();
   }
 
-  /// With a second phase (norm_data_grad's sums come first), a result may be written over an input
-  /// only when no other value of a later phase reads that input: true when every other result is of
-  /// the same phase or a sum.
-  bool onlyResultBefore(dist::KernelGroupOp group, Value value) {
-    Block &body = group.getBody().front();
-    bool hasSums = llvm::any_of(body, [](Operation &op) { return isa<lm::NormDataGradOp>(op); });
-    if (!hasSums)
-      return true;
-    // Written in the second phase exactly when it depends on a norm_data_grad.
-    SmallVector<Value> work{value};
-    while (!work.empty()) {
-      Operation *op = work.pop_back_val().getDefiningOp();
-      if (!op)
-        continue;
-      if (isa<lm::NormDataGradOp>(op))
-        return true;
-      llvm::append_range(work, op->getOperands());
-    }
-    return false;
+  /// The sum of the partial rows of all blocks.
+  Value addUp(OpBuilder &b, Value old, Value partial, int64_t blocks) {
+    int64_t columns = cast<RankedTensorType>(old.getType()).getShape().back();
+    std::string key = "column_sum " + std::to_string(blocks) + "x" + std::to_string(columns);
+    bool isNew;
+    std::string name = nameFor(key, "column_sum", isNew);
+    if (isNew)
+      sumShapes[key] = codegen::buildColumnSum(kernelModule, name, blocks, columns);
+    return launch(b, old.getLoc(), old.getType(), name, "column_sum", partial,
+                  sumShapes.lookup(key), /*sites=*/false, {})
+        .getResult(0);
   }
 
   ModuleOp kernelModule;
   llvm::StringMap<std::string> names;
-  llvm::StringMap<codegen::LaunchShape> shapes;
+  llvm::StringMap<kernel::LaunchShape> sumShapes;
 };
 
 } // namespace

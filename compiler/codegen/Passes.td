@@ -21,7 +21,7 @@ def DistOutlineKernels : Pass<"dist-outline-kernels", "::mlir::ModuleOp"> {
 
     ```mlir
     %p = dist.launch @bias_grad_0 "bias_grad" (%du) units(1) grain(1) : (tensor<4x8x192xf32>) -> tensor<1x192xf32>
-    %db = dist.launch @column_sum_1x192 "column_sum" (%p) units(3) grain(4) : (tensor<1x192xf32>) -> tensor<192xf32>
+    %db = dist.launch @column_sum_1 "column_sum" (%p) units(3) grain(4) : (tensor<1x192xf32>) -> tensor<192xf32>
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",

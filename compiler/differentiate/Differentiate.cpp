@@ -4,6 +4,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -13,11 +14,23 @@ namespace ftlm {
 
 namespace {
 
+/// A value of the forward class that the backward class needs: an argument or a result.
+struct Kept {
+  bool isArgument;
+  unsigned number;
+};
+
 /// A layer class after differentiation.
 struct DifferentiatedClass {
   lm::LayerClassOp forward, backward;
-  unsigned results = 0; // of the class itself; the forward class returns the kept values after them
+  unsigned results = 0; // of the class itself; the forward class returns more for the backward pass
+  SmallVector<Kept> kept;             // what the backward class takes after the adjoints
+  SmallVector<unsigned> arguments;    // those that have an adjoint: the backward class's results,
+  SmallVector<std::string> gradients; // then a gradient for each use of a family, in their order
 };
+
+/// Gradients of uses of parameters, from the last use to the first.
+using Gradients = llvm::MapVector<StringRef, SmallVector<Value>>;
 
 /// Differentiates one block: collects adjoints of its values and emits gradient ops with `b`.
 class Differentiator {
@@ -32,8 +45,13 @@ public:
     active.insert_range(inputs);
     for (Operation &op : block) {
       bool isActive = llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
-      bool isDerived = op.getNumOperands() > 0 &&
-                       llvm::all_of(op.getOperands(), [&](Value v) { return derived.contains(v); });
+      // Seeds of random numbers do not count.
+      auto isData = [](Value v) {
+        return cast<RankedTensorType>(v.getType()).getElementType().isFloat();
+      };
+      bool isDerived = llvm::any_of(op.getOperands(), isData) &&
+                       llvm::all_of(op.getOperands(),
+                                    [&](Value v) { return !isData(v) || derived.contains(v); });
       if (auto use = dyn_cast<lm::UseOp>(op)) {
         auto param = symbols.lookup<lm::ParamOp>(use.getParam());
         isActive = param && !param.getFrozen();
@@ -67,8 +85,7 @@ public:
   LogicalResult run(ArrayRef<Operation *> ops) {
     for (Operation *op : llvm::reverse(ops)) {
       if (auto use = dyn_cast<lm::UseOp>(op)) {
-        for (Value contribution : adjoints.lookup(use))
-          lm::AccumulateGradOp::create(b, use.getLoc(), use.getParamAttr(), contribution, 0);
+        llvm::append_range(gradients[use.getParam()], adjoints.lookup(use));
         continue;
       }
       if (llvm::none_of(op->getResults(), [&](Value v) { return adjoints.contains(v); }))
@@ -94,6 +111,11 @@ public:
     return success();
   }
 
+  /// Gradients of the uses in this block, by the names that they use.
+  Gradients gradients;
+  /// Gradients that calls gave, by the names of the members.
+  llvm::StringMap<SmallVector<Value>> memberGradients;
+
 private:
   void propagate(lm::GradientOpInterface op, ValueRange results) {
     SmallVector<bool> wanted;
@@ -117,12 +139,17 @@ private:
     SmallVector<Value> operands;
     for (Value result : call.getResults().take_front(found.results))
       operands.push_back(adjointOf(result));
-    llvm::append_range(operands, call.getResults().drop_front(found.results));
+    for (Kept kept : found.kept)
+      operands.push_back(kept.isArgument ? call.getInputs()[kept.number]
+                                         : call.getResults()[kept.number]);
     lm::LayerClassOp backward = found.backward;
     auto gradient = lm::LayerCallOp::create(b, call.getLoc(), backward.getResultTypes(),
                                             backward.getSymName(), operands, call.getLayer());
-    for (auto [input, adjoint] : llvm::zip_equal(call.getInputs(), gradient.getResults()))
-      addAdjoint(input, adjoint);
+    for (auto [number, adjoint] : llvm::zip(found.arguments, gradient.getResults()))
+      addAdjoint(call.getInputs()[number], adjoint);
+    ResultRange rest = gradient.getResults().drop_front(found.arguments.size());
+    for (auto [family, value] : llvm::reverse(llvm::zip_equal(found.gradients, rest)))
+      memberGradients[lm::memberName(family, call.getLayer())].push_back(value);
   }
 
   OpBuilder &b;
@@ -132,24 +159,13 @@ private:
   DenseSet<Value> active, derived;
 };
 
-/// Numbers the uses of each parameter in the order of the forward pass: the last gradient is of the
-/// first use.
-void numberUses(Block &block) {
-  llvm::MapVector<StringRef, SmallVector<lm::AccumulateGradOp>> ops;
-  for (auto op : block.getOps<lm::AccumulateGradOp>())
-    ops[op.getParam()].push_back(op);
-  for (auto &[param, list] : ops)
-    for (auto [number, op] : llvm::enumerate(llvm::reverse(list)))
-      op.setUse(static_cast<int64_t>(number));
-}
-
 struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SymbolTable symbols(module);
-    auto loss = symbols.lookup<lm::ProgramOp>("loss");
+    lm::ProgramOp loss = lm::programFor(module, lm::Purpose::Objective);
     if (!loss) {
-      module.emitError("has no lm.program @loss to differentiate");
+      module.emitError("has no lm.program objective to differentiate");
       return signalPassFailure();
     }
     llvm::MapVector<StringRef, DifferentiatedClass> classes;
@@ -158,7 +174,7 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     for (StringRef name : called)
       if (failed(differentiateClass(symbols.lookup<lm::LayerClassOp>(name), symbols, classes)))
         return signalPassFailure();
-    if (failed(differentiateLoss(loss, symbols, classes)))
+    if (failed(differentiateObjective(loss, symbols, classes)))
       return signalPassFailure();
     for (auto &[name, found] : classes)
       symbols.erase(symbols.lookup(name));
@@ -195,31 +211,43 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
     if (failed(differentiator.run(ops)))
       return failure();
     SmallVector<Value> results;
+    DifferentiatedClass found{forward, backward, type.getNumResults(), {}, {}, {}};
     for (BlockArgument argument : body.getArguments()) {
+      // Seeds and numbers of examples have no adjoint.
+      if (!cast<RankedTensorType>(argument.getType()).getElementType().isFloat())
+        continue;
       Value adjoint = differentiator.adjointOf(argument);
       if (!adjoint)
         return original.emitOpError()
                << "argument " << argument.getArgNumber() << " does not reach the result";
       results.push_back(adjoint);
+      found.arguments.push_back(argument.getArgNumber());
     }
+    for (auto param : getOperation().getOps<lm::ParamOp>())
+      for (Value value : llvm::reverse(differentiator.gradients.lookup(param.getSymName()))) {
+        results.push_back(value);
+        found.gradients.push_back(param.getSymName().str());
+      }
     lm::ReturnOp::create(b, original.getLoc(), results);
-    numberUses(*block);
-    unsigned count = keepValues(forward, backward, names);
+    keepValues(found, names);
+    SmallVector<Type> resultTypes(ValueRange(results).getTypes());
+    backward.setFunctionType(b.getFunctionType(block->getArgumentTypes(), resultTypes));
     symbols.insert(backward);
-    kept += count;
-    classes[original.getSymName()] = {forward, backward, type.getNumResults()};
+    kept += static_cast<unsigned>(found.kept.size());
+    classes[original.getSymName()] = found;
     return success();
   }
 
   /// The gradient ops refer to values of the forward class: uses of parameters are repeated in the
-  /// backward class, other values are returned by the one and passed to the other. Returns how
-  /// many.
-  unsigned keepValues(lm::LayerClassOp forward, lm::LayerClassOp backward,
-                      SmallVector<Attribute> names) {
-    Block &from = forward.getBody().front(), &to = backward.getBody().front();
+  /// backward class, other values are passed to it; what is no argument of the forward class is
+  /// returned by it.
+  void keepValues(DifferentiatedClass &found, SmallVector<Attribute> names) {
+    Block &from = found.forward.getBody().front(), &to = found.backward.getBody().front();
     OpBuilder b(&to, to.begin());
+    auto returnOp = cast<lm::ReturnOp>(from.getTerminator());
+    unsigned results = returnOp.getNumOperands();
     llvm::MapVector<Value, Value> here;
-    SmallVector<Value> keep;
+    SmallVector<Value> returned;
     for (Operation &op : llvm::make_early_inc_range(to))
       for (OpOperand &operand : op.getOpOperands()) {
         Value value = operand.get();
@@ -231,22 +259,27 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
             local = b.clone(*use)->getResult(0);
           } else {
             local = to.addArgument(value.getType(), value.getLoc());
-            keep.push_back(value);
-            names.push_back(b.getStringAttr("kept" + std::to_string(keep.size() - 1)));
+            if (auto argument = dyn_cast<BlockArgument>(value)) {
+              found.kept.push_back({true, argument.getArgNumber()});
+              names.push_back(found.forward.getArgumentNames()[argument.getArgNumber()]);
+            } else {
+              found.kept.push_back({false, results + static_cast<unsigned>(returned.size())});
+              returned.push_back(value);
+              names.push_back(b.getStringAttr("kept" + std::to_string(returned.size() - 1)));
+            }
           }
         }
         operand.set(local);
       }
-    auto returnOp = cast<lm::ReturnOp>(from.getTerminator());
-    returnOp.getOperandsMutable().append(keep);
-    forward.setFunctionType(b.getFunctionType(from.getArgumentTypes(), returnOp.getOperandTypes()));
-    backward.setFunctionType(b.getFunctionType(to.getArgumentTypes(), backward.getResultTypes()));
-    backward.setArgumentNamesAttr(b.getArrayAttr(names));
-    return static_cast<unsigned>(keep.size());
+    returnOp.getOperandsMutable().append(returned);
+    found.forward.setFunctionType(
+        b.getFunctionType(from.getArgumentTypes(), returnOp.getOperandTypes()));
+    found.backward.setArgumentNamesAttr(b.getArrayAttr(names));
   }
 
-  LogicalResult differentiateLoss(lm::ProgramOp loss, SymbolTable &symbols,
-                                  const llvm::MapVector<StringRef, DifferentiatedClass> &classes) {
+  LogicalResult
+  differentiateObjective(lm::ProgramOp loss, SymbolTable &symbols,
+                         const llvm::MapVector<StringRef, DifferentiatedClass> &classes) {
     Block &body = loss.getBody().front();
     auto returnOp = cast<lm::ReturnOp>(body.getTerminator());
     if (returnOp.getNumOperands() != 1 ||
@@ -279,8 +312,24 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
         lm::LayerClassOp forward = found->second.forward;
         call.setCallee(forward.getSymName());
       }
-    numberUses(body);
-    return symbols.rename(loss, "micro_batch");
+    // The loss, then the gradient of every use, in the order of the parameters.
+    SmallVector<Value> results(returnOp.getOperands());
+    SmallVector<Attribute> names(loss.getResultNames().begin(), loss.getResultNames().end());
+    for (const lm::Member &member : lm::membersOf(getOperation())) {
+      SmallVector<Value> uses = differentiator.memberGradients.lookup(member.name);
+      if (!member.layer)
+        llvm::append_range(uses, differentiator.gradients.lookup(member.name));
+      for (Value value : llvm::reverse(uses)) {
+        results.push_back(value);
+        names.push_back(b.getStringAttr("gradient/" + member.name));
+      }
+    }
+    returnOp.getOperandsMutable().assign(results);
+    loss.setFunctionType(
+        b.getFunctionType(body.getArgumentTypes(), ValueRange(results).getTypes()));
+    loss.setResultNamesAttr(b.getArrayAttr(names));
+    loss.setPurpose(lm::Purpose::Gradients);
+    return symbols.rename(loss, "gradients");
   }
 
   /// Starts from the loss: a sum of weighted cross-entropies, whose weights hold the whole
@@ -290,13 +339,10 @@ struct LmDifferentiatePass : impl::LmDifferentiateBase<LmDifferentiatePass> {
       return success(succeeded(seed(add.getLhs(), b, differentiator)) &&
                      succeeded(seed(add.getRhs(), b, differentiator)));
     auto sum = loss.getDefiningOp<lm::SumOp>();
-    auto term = sum ? sum.getInput().getDefiningOp<lm::CrossEntropyOp>() : nullptr;
+    auto term = sum ? sum.getInput().getDefiningOp<lm::ObjectiveOpInterface>() : nullptr;
     if (!term)
       return emitError(loss.getLoc(), "the loss is not a sum of weighted cross-entropies");
-    differentiator.addAdjoint(term.getLogits(),
-                              lm::CrossEntropyGradOp::create(
-                                  b, term.getLoc(), term.getLogits().getType(), term.getLogits(),
-                                  term.getLse(), term.getTargets(), term.getWeights()));
+    differentiator.addAdjoint(term.getPrediction(), term.buildSeed(b));
     return success();
   }
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/codegen/RowKernel.h"
-#include "compiler/codegen/SpecialKernels.h"
 #include "compiler/fuse/Passes.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/lm/Lm.h"
 
 #include "mlir/IR/Builders.h"
@@ -22,22 +21,18 @@ struct Group {
   int64_t rows, columns;
 };
 
-/// Columns that a row op runs over: those of its widest tensor.
-int64_t columnsOf(Operation *op) {
-  int64_t columns = 0;
-  for (Value value : llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
-                                         SmallVector<Value>(op->getResults())))
-    if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && type.getRank() > 0)
-      if (type.getElementType().isFloat() &&
-          type.getNumElements() / type.getShape().back() == codegen::rowsOf(op))
-        columns = std::max(columns, type.getShape().back());
-  return columns;
+bool isColumnSum(Operation *op) {
+  auto row = dyn_cast<lm::RowKernelOpInterface>(op);
+  return row && row->getNumResults() > 0 && row.resultAccess(0) == kernel::Access::Sum;
 }
 
 struct DistFusePass : impl::DistFuseBase<DistFusePass> {
   void runOnOperation() override {
+    SmallVector<Block *> blocks;
     for (auto function : getOperation().getOps<FunctionOpInterface>())
-      fuseBlock(function.getFunctionBody().front());
+      function.walk([&](Block *block) { blocks.push_back(block); });
+    for (Block *block : blocks)
+      fuseBlock(*block);
   }
 
   void fuseBlock(Block &block) {
@@ -46,12 +41,12 @@ struct DistFusePass : impl::DistFuseBase<DistFusePass> {
     for (auto [i, op] : llvm::enumerate(block))
       order[&op] = static_cast<unsigned>(i);
     for (Operation &op : block) {
-      if (codegen::isSpecialOp(&op)) {
+      if (isa<lm::KernelOpInterface>(op)) {
         open.push_back({});
         open.back().ops.insert(&op);
         open.back().rows = -1;
-      } else if (codegen::isRowOp(&op)) {
-        int64_t rows = codegen::rowsOf(&op), columns = columnsOf(&op);
+      } else if (auto row = dyn_cast<lm::RowKernelOpInterface>(op)) {
+        int64_t rows = row.getRows(), columns = row.getColumns();
         auto joins = [&](const Group &group) {
           return group.rows == rows && group.columns == columns && canJoin(group, &op, order);
         };
@@ -79,7 +74,7 @@ struct DistFusePass : impl::DistFuseBase<DistFusePass> {
       Operation *def = operand.getDefiningOp();
       if (def && group.ops.contains(def)) {
         // A sum over rows is complete only after the kernel.
-        if (codegen::isColumnSum(def))
+        if (isColumnSum(def))
           return false;
         shares = true;
         continue;

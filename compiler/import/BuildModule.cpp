@@ -28,9 +28,11 @@ public:
     b.setInsertionPointToEnd(module->getBody());
     settings(*module);
     parameters();
+    training = true;
     layerClass("block", options.microBatch);
-    layerClass("block.generate", 1);
     lossProgram();
+    training = false;
+    layerClass("block.generate", 1);
     nextLogitsProgram();
     return module;
   }
@@ -174,20 +176,31 @@ private:
                               lm::NormKind::LayerNorm, x, gain, bias, model.epsilon)
         .getResult();
   }
+  /// Do layers draw random numbers, or anything at all?
+  bool randomLayers() const {
+    return training && (model.attentionDropout > 0 || model.residualDropout > 0);
+  }
+  bool randomProgram() const { return randomLayers() || (training && model.embeddingDropout > 0); }
+
+  /// Dropout of activations, or of the table, which has no examples.
   Value dropout(Value x, double rate, int64_t site, bool table = false) {
-    if (rate == 0)
+    if (rate == 0 || !training)
       return x;
-    return lm::DropoutOp::create(b, x.getType(), x, rate, site, table);
+    return lm::DropoutOp::create(b, x.getType(), x, b.getF64FloatAttr(rate),
+                                 b.getI64IntegerAttr(site), random, table ? Value() : examples);
   }
   Value attentionBlock(Value x, int64_t batch) {
     int64_t width = model.width, heads = model.heads;
     Value qkv = linear(x, "attn.c_attn", width, 3 * width);
-    FloatAttr rate =
-        model.attentionDropout > 0 ? b.getF64FloatAttr(model.attentionDropout) : nullptr;
+    FloatAttr rate = training && model.attentionDropout > 0
+                         ? b.getF64FloatAttr(model.attentionDropout)
+                         : nullptr;
     double scale = 1.0 / std::sqrt(static_cast<double>(width / heads));
-    Value out = lm::AttentionOp::create(b, f32({batch, options.time, width}),
-                                        f32({batch, heads, options.time}), qkv, heads, heads, scale,
-                                        rate, rate ? b.getI64IntegerAttr(0) : nullptr)
+    Value out = lm::AttentionOp::create(
+                    b, f32({batch, options.time, width}), f32({batch, heads, options.time}), qkv,
+                    Value(), Value(), b.getI64IntegerAttr(heads), b.getI64IntegerAttr(heads),
+                    b.getF64FloatAttr(scale), rate, rate ? b.getI64IntegerAttr(0) : nullptr,
+                    rate ? random : Value(), rate ? examples : Value())
                     .getResult();
     return dropout(linear(out, "attn.c_proj", width, width), model.residualDropout, 1);
   }
@@ -202,10 +215,17 @@ private:
   void layerClass(StringRef name, int64_t batch) {
     OpBuilder::InsertionGuard guard(b);
     Type type = f32({batch, options.time, model.width});
-    auto op = lm::LayerClassOp::create(b, name, b.getFunctionType({type}, {type}),
-                                       b.getStrArrayAttr({"x"}), nullptr, nullptr);
-    Block *block = b.createBlock(&op.getBody(), {}, {type}, {b.getLoc()});
+    SmallVector<Type> types{type};
+    SmallVector<StringRef> names{"x"};
+    if (randomLayers())
+      addRandom(types, names, batch);
+    auto op = lm::LayerClassOp::create(b, name, b.getFunctionType(types, {type}),
+                                       b.getStrArrayAttr(names), nullptr, nullptr);
+    SmallVector<Location> locations(types.size(), b.getLoc());
+    Block *block = b.createBlock(&op.getBody(), {}, types, locations);
     Value x = block->getArgument(0);
+    if (randomLayers())
+      takeRandom(block);
     std::string first = layerBase("ln_1"), second = layerBase("ln_2");
     if (model.preNorm) {
       x = lm::AddOp::create(b, x, attentionBlock(norm(x, first), batch));
@@ -215,6 +235,17 @@ private:
       x = norm(lm::AddOp::create(b, x, mlpBlock(x)), second);
     }
     lm::ReturnOp::create(b, x);
+  }
+
+  /// The inputs that random numbers are keyed by.
+  void addRandom(SmallVectorImpl<Type> &types, SmallVectorImpl<StringRef> &names, int64_t batch) {
+    types.push_back(RankedTensorType::get({2}, b.getI64Type()));
+    types.push_back(i32({batch}));
+    names.append({"random", "examples"});
+  }
+  void takeRandom(Block *block) {
+    examples = block->getArguments().back();
+    random = block->getArguments().drop_back().back();
   }
 
   /// The hidden states of all positions and the table of the output projection.
@@ -235,16 +266,20 @@ private:
     if (!model.dropoutOnTable)
       x = dropout(x, model.embeddingDropout, 0);
     for (int64_t i = 0; i < model.layers; ++i)
-      x = lm::LayerCallOp::create(b, TypeRange(type), layer, ValueRange(x), i).getResult(0);
+      x = lm::LayerCallOp::create(b, TypeRange(type), layer,
+                                  randomLayers() ? ValueRange{x, random, examples} : ValueRange{x},
+                                  i)
+              .getResult(0);
     if (model.finalNorm)
       x = norm(x, gpt1() ? "ln_f" : model.prefix + "ln_f");
     return {x, table};
   }
 
-  lm::ProgramOp program(StringRef name, ArrayRef<Type> arguments, ArrayRef<StringRef> names,
-                        Type result) {
-    auto op = lm::ProgramOp::create(b, name, b.getFunctionType(arguments, {result}),
-                                    b.getStrArrayAttr(names), nullptr, nullptr);
+  lm::ProgramOp program(lm::Purpose purpose, StringRef name, ArrayRef<Type> arguments,
+                        ArrayRef<StringRef> names, StringRef resultName, Type result) {
+    auto op = lm::ProgramOp::create(b, purpose, name, b.getFunctionType(arguments, {result}),
+                                    b.getStrArrayAttr(names), b.getStrArrayAttr({resultName}),
+                                    nullptr, nullptr);
     SmallVector<Location> locations(arguments.size(), b.getLoc());
     b.createBlock(&op.getBody(), {}, arguments, locations);
     return op;
@@ -254,8 +289,13 @@ private:
     OpBuilder::InsertionGuard guard(b);
     int64_t batch = options.microBatch, time = options.time;
     Type rows = f32({batch, time});
-    auto op = program("loss", {i32({batch, time}), i32({batch, time}), rows},
-                      {"tokens", "targets", "weights"}, f32({}));
+    SmallVector<Type> types{i32({batch, time}), i32({batch, time}), rows};
+    SmallVector<StringRef> names{"tokens", "targets", "weights"};
+    if (randomProgram())
+      addRandom(types, names, batch);
+    auto op = program(lm::Purpose::Objective, "loss", types, names, "loss", f32({}));
+    if (randomProgram())
+      takeRandom(&op.getBody().front());
     auto [x, table] = body(op.getBody().getArgument(0), batch, "block");
     Value logits = lm::LinearOp::create(b, f32({batch, time, softmax()}), x, table, nullptr, true);
     auto loss = lm::CrossEntropyOp::create(b, rows, rows, logits, op.getBody().getArgument(1),
@@ -265,8 +305,8 @@ private:
 
   void nextLogitsProgram() {
     OpBuilder::InsertionGuard guard(b);
-    auto op = program("next_logits", {i32({1, options.time}), i32({1})}, {"tokens", "positions"},
-                      f32({1, softmax()}));
+    auto op = program(lm::Purpose::Generate, "generate", {i32({1, options.time}), i32({1})},
+                      {"tokens", "positions"}, "logits", f32({1, softmax()}));
     auto [x, table] = body(op.getBody().getArgument(0), 1, "block.generate");
     Value last =
         lm::TakePositionOp::create(b, f32({1, model.width}), x, op.getBody().getArgument(1));
@@ -277,6 +317,8 @@ private:
   const ModelDescription &model;
   const ImportOptions &options;
   ImplicitLocOpBuilder b;
+  bool training = false;  // is what is built for training?
+  Value random, examples; // what random numbers are keyed by, in the function being built
 };
 
 } // namespace

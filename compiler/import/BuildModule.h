@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns a model description into a module of the lm dialect: the importer's second half. Give the
-// sizes of a step, get a verified module with @loss and @next_logits. Sizes are checked against the
-// model.
+// sizes of a step, get a verified module with the objective and the program for generation. Sizes
+// are checked against the model.
 #pragma once
 
 #include "compiler/import/ModelDescription.h"

@@ -82,8 +82,8 @@ Expected<Module> readLmModule(mlir::MLIRContext &context, const std::string &pat
     return fail(path, "the module has no attribute lm.settings; 'ftlmc MODEL --emit lm' shows one");
   if (Error error = checkSettings(settings, path))
     return error;
-  if (!module->lookupSymbol<lm::ProgramOp>("loss"))
-    return fail(path, "the module has no lm.program @loss");
+  if (!lm::programFor(*module, lm::Purpose::Objective))
+    return fail(path, "the module has no lm.program objective");
   return module;
 }
 

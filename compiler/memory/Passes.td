@@ -8,7 +8,7 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   let summary = "gives every buffer its place in the arena";
   let description = [{
     Buffers of the module come first, one after the other. Buffers of a program share the rest: they live from the
-    first instruction that touches them to the last, and those of different programs may lie in the same place,
+    first instruction that touches them to the last (through the whole of a loop that carries them), and those of different programs may lie in the same place,
     since programs run one after the other. Adds `plan.arena`.
 
     Before:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/memory/Lifetimes.h"
 #include "compiler/memory/Packing.h"
 #include "compiler/memory/Passes.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -34,35 +34,17 @@ struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
 
   /// Returns the size of the program's region and its lower bound.
   std::pair<int64_t, int64_t> placeProgram(planir::ProgramOp program, int64_t base) {
-    llvm::MapVector<Value, Interval> intervals;
-    int64_t index = 0;
-    for (Operation &op : program.getBody().front()) {
-      if (auto buffer = dyn_cast<planir::BufferOp>(op)) {
-        intervals.insert({buffer, Interval{-1, -1, planir::bytesOf(buffer.getType())}});
-        ++buffers;
-      }
-      auto touch = [&](Value value) {
-        auto found = intervals.find(planir::rootOf(value));
-        if (found == intervals.end())
-          return;
-        if (found->second.first < 0)
-          found->second.first = index;
-        found->second.last = index;
-      };
-      for (Value value : planir::readsOf(&op))
-        touch(value);
-      for (Value value : planir::writesOf(&op))
-        touch(value);
-      // What the host reads after the program lives to its end, what it fills from its start.
-      if (auto output = dyn_cast<planir::OutputOp>(op))
-        touch(output.getBuffer());
-      ++index;
-    }
+    Lifetimes lifetimes(program);
     std::vector<Interval> list;
-    for (auto &[value, interval] : intervals)
-      list.push_back(interval.first < 0 ? Interval{0, 0, 0} : interval);
+    for (auto &[buffer, life] : lifetimes.buffers()) {
+      auto op = buffer.getDefiningOp<planir::BufferOp>();
+      list.push_back(life.first < 0
+                         ? Interval{0, 0, 0}
+                         : Interval{life.first, life.last, planir::bytesOf(op.getType())});
+      ++buffers;
+    }
     int64_t size = pack(list);
-    for (auto [entry, placed] : llvm::zip_equal(intervals, list))
+    for (auto [entry, placed] : llvm::zip_equal(lifetimes.buffers(), list))
       entry.first.getDefiningOp<planir::BufferOp>().setOffset(base + placed.offset);
     return {size, packingLowerBound(list)};
   }

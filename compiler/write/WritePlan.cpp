@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/write/WritePlan.h"
 
+#include "compiler/memory/Lifetimes.h"
+
 #include "dialects/plan/Plan.h"
+#include "schema/GemmTiles.h"
 #include "schema/PlanFile.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -125,7 +129,7 @@ private:
                                                                      : plan::InitKind::Constant;
     parameter->init_value = op.getInit().getValue();
     parameter->decay = op.getDecay();
-    parameter->trainable = op.getGradient() != nullptr;
+    parameter->trainable = !op.getFrozen();
     parameter->view = op.getView().value_or(0);
     if (auto stored = op.getStored())
       for (auto piece : stored->getAsRange<lm::StoredAttr>()) {
@@ -140,11 +144,11 @@ private:
     state->row_end = type.getShape()[0];
     auto optional = [&](Value value) { return value ? static_cast<int32_t>(indexOf(value)) : -1; };
     state->value = optional(op.getValue());
-    state->gradient = optional(op.getGradient());
     if (op.getMoments().size() == 2) {
       state->moment1 = optional(op.getMoments()[0]);
       state->moment2 = optional(op.getMoments()[1]);
     }
+    parameterNumbers[op.getName()] = static_cast<int32_t>(plan.parameters.size());
     plan.parameters.push_back(std::move(parameter));
     rankClass->state.push_back(std::move(state));
   }
@@ -153,50 +157,63 @@ private:
     auto program = std::make_unique<plan::ProgramT>();
     program->name = op.getSymName().str();
     program->time = op.getTime();
+    program->stream = op.getStream().str();
+    program->purpose = purposeOf(op.getPurpose());
     auto number = static_cast<int32_t>(rankClass->programs.size());
-    auto bind = [&](StringRef name, Value buffer, auto &list) {
-      auto binding = std::make_unique<plan::BindingT>();
-      binding->name = name.str();
-      binding->buffer = indexOf(buffer);
-      list.push_back(std::move(binding));
-    };
+    Lifetimes lifetimes(op);
+    for (auto &[value, life] : lifetimes.buffers()) {
+      addBuffer(value.getDefiningOp<planir::BufferOp>(), number);
+      plan::BufferT &buffer = *rankClass->buffers.back();
+      buffer.first = static_cast<int32_t>(life.first);
+      buffer.last = static_cast<int32_t>(life.last);
+    }
+    op.walk([&](planir::ViewOp view) {
+      uint32_t parent = indexOf(view.getSource());
+      const plan::BufferT &source = *rankClass->buffers[parent];
+      add(view, view.getName(), static_cast<planir::BufferClass>(source.buffer_class),
+          view.getType(), static_cast<int64_t>(source.offset) + view.getByte(), number,
+          static_cast<int32_t>(parent));
+    });
     for (Operation &inner : op.getBody().front()) {
-      if (auto buffer = dyn_cast<planir::BufferOp>(inner)) {
-        addBuffer(buffer, number);
-      } else if (auto view = dyn_cast<planir::ViewOp>(inner)) {
-        uint32_t parent = indexOf(view.getSource());
-        const plan::BufferT &source = *rankClass->buffers[parent];
-        add(view, view.getName(), static_cast<planir::BufferClass>(source.buffer_class),
-            view.getType(), static_cast<int64_t>(source.offset) + view.getByte(), number,
-            static_cast<int32_t>(parent));
-      } else if (auto input = dyn_cast<planir::InputOp>(inner)) {
-        bind(input.getName(), input.getBuffer(), program->inputs);
+      if (auto input = dyn_cast<planir::InputOp>(inner)) {
+        auto entry = std::make_unique<plan::InputT>();
+        entry->kind = static_cast<plan::InputKind>(input.getKind());
+        entry->buffer = indexOf(input.getBuffer());
+        program->inputs.push_back(std::move(entry));
       } else if (auto output = dyn_cast<planir::OutputOp>(inner)) {
-        bind(output.getName(), output.getBuffer(), program->outputs);
-      } else {
-        addInstruction(inner, *program, number);
+        auto entry = std::make_unique<plan::OutputT>();
+        entry->kind = static_cast<plan::OutputKind>(output.getKind());
+        entry->buffer = indexOf(output.getBuffer());
+        if (auto parameter = output.getParameter())
+          entry->parameter = parameterNumbers.lookup(*parameter);
+        program->outputs.push_back(std::move(entry));
       }
     }
+    for (Operation *instruction : lifetimes.instructions())
+      addInstruction(*instruction, *program);
     rankClass->programs.push_back(std::move(program));
   }
 
-  void addInstruction(Operation &op, plan::ProgramT &program, int32_t number) {
+  static plan::Purpose purposeOf(lm::Purpose purpose) {
+    switch (purpose) {
+    case lm::Purpose::Evaluate:
+      return plan::Purpose::Evaluate;
+    case lm::Purpose::Generate:
+      return plan::Purpose::Generate;
+    default:
+      return plan::Purpose::Train;
+    }
+  }
+
+  void addInstruction(Operation &op, plan::ProgramT &program) {
     auto instruction = std::make_unique<plan::InstructionT>();
     instruction->name = op.getAttrOfType<StringAttr>("name").str();
-    auto index = static_cast<int32_t>(program.instructions.size());
     auto touch = [&](ArrayRef<Value> values, std::vector<uint32_t> &list) {
       for (Value value : values) {
+        if (llvm::is_contained(list, indexOf(value)))
+          continue;
         list.push_back(indexOf(value));
         instruction->bytes += static_cast<int64_t>(rankClass->buffers[list.back()]->bytes);
-        for (int32_t at = static_cast<int32_t>(list.back()); at >= 0;
-             at = rankClass->buffers[at]->view_of) {
-          plan::BufferT &buffer = *rankClass->buffers[at];
-          if (buffer.program != number)
-            continue;
-          if (buffer.first < 0)
-            buffer.first = index;
-          buffer.last = index;
-        }
       }
     };
     touch(planir::readsOf(&op), instruction->reads);
@@ -227,10 +244,9 @@ private:
           gemm.ldc = o.getLd()[2];
           gemm.transpose_a = o.getTransposeA();
           gemm.transpose_b = o.getTransposeB();
-          // Two halves of a square of 1,024 keep several threads busy and let the library block as
-          // it likes.
-          gemm.tile_m = 512;
-          gemm.tile_n = 1024;
+          GemmTile tile = gemmTile(gemm.m, gemm.n, gemm.k);
+          gemm.tile_m = tile.m;
+          gemm.tile_n = tile.n;
           instruction->flops = 2 * gemm.m * gemm.n * gemm.k;
           instruction->operation.Set(std::move(gemm));
         })
@@ -244,7 +260,9 @@ private:
           plan::AttentionGradT attention;
           fillAttention(o, attention);
           attention.d_out = indexOf(o.getDOut());
-          attention.d_qkv = indexOf(o.getDQkv());
+          attention.d_q = indexOf(o.getDQ());
+          attention.d_k = indexOf(o.getDK());
+          attention.d_v = indexOf(o.getDV());
           instruction->flops = attentionFlops(attention) * 5;
           instruction->operation.Set(std::move(attention));
         })
@@ -252,7 +270,8 @@ private:
           plan::CopyT copy;
           copy.source = indexOf(o.getSource());
           copy.destination = indexOf(o.getDestination());
-          copy.per_micro_batch = o.getPerMicroBatch();
+          copy.source_step = o.getSourceStep().value_or(0);
+          copy.destination_step = o.getDestinationStep().value_or(0);
           instruction->operation.Set(std::move(copy));
         })
         .Case([&](planir::ZeroOp o) {
@@ -269,13 +288,27 @@ private:
           accumulate.units = o.getUnits();
           accumulate.grain = 16384;
           instruction->operation.Set(std::move(accumulate));
+        })
+        .Case([&](planir::LoopOp o) {
+          plan::LoopT loop;
+          loop.count = o.getCount();
+          loop.length =
+              static_cast<uint32_t>(llvm::count_if(o.getBody().front(), [](Operation &inner) {
+                return inner.hasAttr("count") || !planir::readsOf(&inner).empty() ||
+                       !planir::writesOf(&inner).empty();
+              }));
+          instruction->operation.Set(std::move(loop));
         });
     program.instructions.push_back(std::move(instruction));
   }
 
   template <typename Op, typename Table>
   void fillAttention(Op op, Table &table) {
-    table.qkv = indexOf(op.getQkv());
+    table.q = indexOf(op.getQ());
+    table.k = indexOf(op.getK());
+    table.v = indexOf(op.getV());
+    table.offsets.assign(op.getOffsets().begin(), op.getOffsets().end());
+    table.strides.assign(op.getStrides().begin(), op.getStrides().end());
     table.out = indexOf(op.getOut());
     table.lse = indexOf(op.getLse());
     table.workspace = indexOf(op.getWorkspace());
@@ -308,14 +341,21 @@ private:
         persistent[static_cast<size_t>(buffer->buffer_class)] += buffer->bytes;
     uint64_t most = 0;
     for (auto [number, program] : llvm::enumerate(rankClass->programs)) {
-      bool train = program->name == "micro_batch" || program->name == "update";
-      int64_t times = program->name == "micro_batch" ? plan.micro_batches : 1;
-      for (auto &instruction : program->instructions)
-        if (train) {
-          summary.flops += instruction->flops * times;
-          if (instruction->operation.type == plan::Operation::Gemm)
-            summary.matmul_flops += instruction->flops * times;
+      int64_t rounds = 1, inLoop = 0;
+      for (auto &instruction : program->instructions) {
+        if (program->purpose != plan::Purpose::Train)
+          break;
+        if (auto *loop = instruction->operation.AsLoop()) {
+          rounds = loop->count;
+          inLoop = loop->length;
+          continue;
         }
+        int64_t times = inLoop > 0 ? rounds : 1;
+        inLoop = std::max<int64_t>(0, inLoop - 1);
+        summary.flops += instruction->flops * times;
+        if (instruction->operation.type == plan::Operation::Gemm)
+          summary.matmul_flops += instruction->flops * times;
+      }
       std::vector<int64_t> change(program->instructions.size() + 1, 0);
       for (auto &buffer : rankClass->buffers)
         if (buffer->program == static_cast<int32_t>(number) && buffer->view_of < 0 &&
@@ -350,6 +390,7 @@ private:
   plan::PlanT plan;
   plan::RankClassT *rankClass = nullptr;
   DenseMap<Value, uint32_t> numbers;
+  llvm::StringMap<int32_t> parameterNumbers;
 };
 
 } // namespace

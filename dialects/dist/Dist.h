@@ -2,6 +2,8 @@
 // The dist dialect: what one grid position computes. The descriptions are in DistOps.td.
 #pragma once
 
+#include "dialects/lm/Lm.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -2,6 +2,7 @@
 #ifndef FTLM_DIALECTS_DIST_DISTOPS_TD
 #define FTLM_DIALECTS_DIST_DISTOPS_TD
 
+include "dialects/lm/LmInterfaces.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -57,15 +58,14 @@ def Dist_YieldOp : Dist_Op<"yield", [Pure, Terminator, ReturnLike,
   let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
 }
 
-def Dist_LaunchOp : Dist_Op<"launch", [Pure]> {
+def Dist_LaunchOp : Dist_Op<"launch", [Pure, DeclareOpInterfaceMethods<Lm_InstructionOpInterface>]> {
   let summary = "runs a generated kernel";
   let description = [{
     The function `kernel` lies in the nested module `@kernels`. Its arguments are the buffers of the
-    inputs, then of the results, then, with `random`, the inputs `random` (i64 [2] = seed, step) and
-    `examples` (i32 [B]) of the program. `units` independent pieces of work, of which a thread
+    inputs, then of the results. `units` independent pieces of work, of which a thread
     should get `grain` or more. `in_place[i]` is the input whose buffer result i may take over when
-    nothing reads that input afterwards, or -1. The kernel gets one scalar, the base of its random
-    sites: 16 * (layer + 1) in a layer class, 0 outside (`lm::globalSite`).
+    nothing reads that input afterwards, or -1. With `sites` the kernel gets one scalar, the base of
+    its random sites: 16 * (layer + 1) in a layer class, 0 outside (`lm::globalSite`).
 
     Example:
 
@@ -75,12 +75,12 @@ def Dist_LaunchOp : Dist_Op<"launch", [Pure]> {
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, StrAttr:$label,
-      Variadic<AnyRankedTensor>:$inputs, I64Attr:$units, I64Attr:$grain, UnitAttr:$random,
+      Variadic<AnyRankedTensor>:$inputs, I64Attr:$units, I64Attr:$grain, UnitAttr:$sites,
       OptionalAttr<DenseI64ArrayAttr>:$in_place);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $kernel $label `(` $inputs `)` `units` `(` $units `)` `grain` `(` $grain `)`
-    (`random` $random^)? (`in_place` $in_place^)? attr-dict `:`
+    (`sites` $sites^)? (`in_place` $in_place^)? attr-dict `:`
     functional-type($inputs, $results)
   }];
 }

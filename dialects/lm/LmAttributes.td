@@ -54,6 +54,17 @@ def Lm_Optimizer : I32EnumAttr<"Optimizer", "an update rule", [
   let cppNamespace = "::ftlm::lm";
   let genSpecializedAttr = 0;
 }
+def Lm_Purpose : I32EnumAttr<"Purpose", "what a program is for", [
+    I32EnumAttrCase<"Objective", 0, "objective">,
+    I32EnumAttrCase<"Gradients", 1, "gradients">,
+    I32EnumAttrCase<"Train", 2, "train">,
+    I32EnumAttrCase<"Evaluate", 3, "evaluate">,
+    I32EnumAttrCase<"Generate", 4, "generate">]> {
+  let cppNamespace = "::ftlm::lm";
+  let genSpecializedAttr = 0;
+}
+def Lm_PurposeAttr : EnumAttr<Lm_Dialect, Lm_Purpose, "purpose">;
+
 def Lm_OptimizerAttr : EnumAttr<Lm_Dialect, Lm_Optimizer, "optimizer">;
 
 def Lm_InitAttr : Lm_Attr<"Init", "init"> {

@@ -17,14 +17,12 @@ def Lm_Dialect : Dialect {
     - *layer classes* (`lm.layer_class`): the body of a decoder layer, written once and called once
       per layer (`lm.layer_call`), so that analyses and rewrites cost the same for 12 layers as
       for 96;
-    - *programs* (`lm.program`): what a step runs. The importer writes `@loss` (training forward
-      pass) and `@next_logits` (generation); the differentiation pass adds `@micro_batch`
-      (forward and backward), `@update` and `@evaluate`.
+    - *programs* (`lm.program`): what is run, each for a purpose. The importer writes the objective
+      and, for generation, the logits of the next token; passes make the other programs from them.
 
-    Random numbers are counted, not drawn: `lm.dropout` names a *site*, and which elements it keeps
-    is a function of (seed, step, site, global example, element) alone. The inputs `examples` (the
-    global number of each example of the micro-batch), seed and step are implicit inputs of every
-    program that has a site.
+    Random numbers are counted, not drawn: an op with random numbers names a *site*, and which
+    elements it keeps is a function of (seed, step, site, global example, element) alone; seed and
+    step, and the numbers of the examples, are operands.
 
     Activations are `tensor<B x T x C>`: B sequences, T positions, C channels. Weights are stored
     `[in, out]`, as GPT-1 and GPT-2 checkpoints do.

@@ -53,9 +53,4 @@ inline llvm::LogicalResult checkNotScalar(mlir::Operation *op, llvm::StringRef w
 /// The rate and site of an op with random numbers.
 llvm::LogicalResult checkRate(mlir::Operation *op, double rate, int64_t site);
 
-/// What lm.attention and its gradient have in common. `lse` and `out` are the forward op's results.
-llvm::LogicalResult checkAttention(mlir::Operation *op, mlir::Value qkv, mlir::Value out,
-                                   mlir::Value lse, int64_t heads, int64_t kvHeads,
-                                   std::optional<double> dropout, std::optional<int64_t> site);
-
 } // namespace ftlm::lm

@@ -47,7 +47,9 @@ SmallVector<Value> ftlm::planir::writesOf(Operation *op) {
       .Case([](AttentionOp o) {
         return SmallVector<Value>{o.getOut(), o.getLse(), o.getWorkspace()};
       })
-      .Case([](AttentionGradOp o) { return SmallVector<Value>{o.getDQkv(), o.getWorkspace()}; })
+      .Case([](AttentionGradOp o) {
+        return SmallVector<Value>{o.getDQ(), o.getDK(), o.getDV(), o.getWorkspace()};
+      })
       .Case([](CopyOp o) { return SmallVector<Value>{o.getDestination()}; })
       .Case([](ZeroOp o) { return SmallVector<Value>{o.getBuffer()}; })
       .Case([](AccumulateOp o) {
@@ -63,10 +65,7 @@ SmallVector<Value> ftlm::planir::readsOf(Operation *op) {
       .Case([](KernelOp o) {
         SmallVector<Value> result;
         for (auto [i, argument] : llvm::enumerate(o.getArguments())) {
-          bool written = llvm::is_contained(o.getWrites(), static_cast<int64_t>(i));
-          bool updated =
-              o.getUpdates() && llvm::is_contained(*o.getUpdates(), static_cast<int64_t>(i));
-          if (!written || updated)
+          if (!llvm::is_contained(o.getWrites(), static_cast<int64_t>(i)))
             result.push_back(argument);
         }
         return result;
@@ -78,21 +77,18 @@ SmallVector<Value> ftlm::planir::readsOf(Operation *op) {
         return result;
       })
       .Case([](AttentionOp o) {
-        SmallVector<Value> result{o.getQkv()};
+        SmallVector<Value> result{o.getQ(), o.getK(), o.getV()};
         llvm::append_range(result, o.getRandom());
         return result;
       })
       .Case([](AttentionGradOp o) {
-        SmallVector<Value> result{o.getDOut(), o.getQkv(), o.getOut(), o.getLse()};
+        SmallVector<Value> result{o.getDOut(), o.getQ(),   o.getK(),
+                                  o.getV(),    o.getOut(), o.getLse()};
         llvm::append_range(result, o.getRandom());
         return result;
       })
       .Case([](CopyOp o) { return SmallVector<Value>{o.getSource()}; })
-      .Case([](AccumulateOp o) {
-        SmallVector<Value> result(o.getLevels());
-        result.push_back(o.getSource());
-        return result;
-      })
+      .Case([](AccumulateOp o) { return SmallVector<Value>{o.getSource()}; })
       .Default([](Operation *) { return SmallVector<Value>(); });
 }
 

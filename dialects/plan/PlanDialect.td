@@ -26,4 +26,20 @@ def Plan_BufferClass : I32EnumAttr<"BufferClass", "what a buffer is for", [
   let cppNamespace = "::ftlm::planir";
   let genSpecializedAttr = 0;
 }
+
+def Plan_InputKind : I32EnumAttr<"InputKind", "what the host fills a buffer with", [
+    I32EnumAttrCase<"Tokens", 0, "tokens">, I32EnumAttrCase<"Targets", 1, "targets">,
+    I32EnumAttrCase<"Weights", 2, "weights">, I32EnumAttrCase<"Examples", 3, "examples">,
+    I32EnumAttrCase<"Positions", 4, "positions">, I32EnumAttrCase<"Random", 5, "random">,
+    I32EnumAttrCase<"Hyper", 6, "hyper">]> {
+  let cppNamespace = "::ftlm::planir";
+  let genSpecializedAttr = 0;
+}
+
+def Plan_OutputKind : I32EnumAttr<"OutputKind", "what the host reads from a buffer", [
+    I32EnumAttrCase<"Loss", 0, "loss">, I32EnumAttrCase<"GradNorm", 1, "grad_norm">,
+    I32EnumAttrCase<"Logits", 2, "logits">, I32EnumAttrCase<"Gradient", 3, "gradient">]> {
+  let cppNamespace = "::ftlm::planir";
+  let genSpecializedAttr = 0;
+}
 #endif

@@ -3,119 +3,22 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/device/Philox.h"
+#include "runtime/device/SoftmaxRows.h"
 #include "schema/WorkspaceSizes.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <dnnl.h>
-
-// The row functions are compiled for each instruction set and chosen when the program starts.
-#define FTLM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#include <limits>
+#include <numbers>
 
 namespace ftlm {
 namespace {
 
-constexpr int64_t lanes = 16;
-
-/// exp(x) for x <= 0, relative error below 2e-7: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2].
-inline float expNegative(float x) {
-  x = x < -87.0f ? -87.0f : x;
-  float n = std::nearbyint(x * 1.44269504f);
-  float r = x - n * 0.693359375f;
-  r = r - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-}
-
-/// The sum of 16 lanes, folded in halves.
-inline float foldSum(const float *lane) {
-  float sum[lanes];
-  std::copy_n(lane, lanes, sum);
-  for (int64_t width = lanes / 2; width >= 1; width /= 2)
-    for (int64_t i = 0; i < width; ++i)
-      sum[i] += sum[i + width];
-  return sum[0];
-}
-
-/// row = exp(row - maximum); returns the sum.
-FTLM_CLONES float expRow(float *row, int64_t count, float maximum) {
-  float sums[lanes] = {};
-  int64_t whole = count / lanes * lanes;
-  for (int64_t i = 0; i < whole; i += lanes)
-    for (int64_t l = 0; l < lanes; ++l) {
-      float e = expNegative(row[i + l] - maximum);
-      row[i + l] = e;
-      sums[l] += e;
-    }
-  for (int64_t i = whole; i < count; ++i) {
-    row[i] = expNegative(row[i] - maximum);
-    sums[i - whole] += row[i];
-  }
-  return foldSum(sums);
-}
-
-FTLM_CLONES float maxRow(const float *row, int64_t count) {
-  float most[lanes];
-  std::fill_n(most, lanes, row[0]);
-  int64_t whole = count / lanes * lanes;
-  for (int64_t i = 0; i < whole; i += lanes)
-    for (int64_t l = 0; l < lanes; ++l)
-      most[l] = most[l] < row[i + l] ? row[i + l] : most[l];
-  for (int64_t i = whole; i < count; ++i)
-    most[0] = most[0] < row[i] ? row[i] : most[0];
-  return *std::max_element(most, most + lanes);
-}
-
-FTLM_CLONES void scaleRow(float *row, int64_t count, float factor) {
-  for (int64_t i = 0; i < count; ++i)
-    row[i] *= factor;
-}
-
-FTLM_CLONES float dotRow(const float *a, const float *b, int64_t count) {
-  float sums[lanes] = {};
-  int64_t whole = count / lanes * lanes;
-  for (int64_t i = 0; i < whole; i += lanes)
-    for (int64_t l = 0; l < lanes; ++l)
-      sums[l] += a[i + l] * b[i + l];
-  for (int64_t i = whole; i < count; ++i)
-    sums[i - whole] += a[i] * b[i];
-  return foldSum(sums);
-}
-
-/// ds = p * (dp - d) * scale, written over dp.
-FTLM_CLONES void scoreGradient(float *dp, const float *p, int64_t count, float d, float scale) {
-  for (int64_t i = 0; i < count; ++i)
-    dp[i] = p[i] * (dp[i] - d) * scale;
-}
-
-/// mask[i] = 1 / (1 - rate) where element first + i of the example is kept, else 0. `first` may be
-/// anything.
-FTLM_CLONES void dropoutRow(float *mask, int64_t count, int64_t first, double rate, uint32_t site,
-                            int64_t seed, int64_t step, int32_t example) {
-  uint32_t limit = static_cast<uint32_t>(std::ceil(rate * 16777216.0));
-  float keep = static_cast<float>(1.0 / (1.0 - rate));
-  for (int64_t i = 0; i < count;) {
-    int64_t element = first + i;
-    auto words = philox4x32({static_cast<uint32_t>(element / 4), static_cast<uint32_t>(example),
-                             static_cast<uint32_t>(step), site},
-                            {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-    for (int64_t w = element % 4; w < 4 && i < count; ++w, ++i)
-      mask[i] = (words[static_cast<size_t>(w)] >> 8) >= limit ? keep : 0.0f;
-  }
-}
-
-FTLM_CLONES void mulRow(float *row, const float *by, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    row[i] *= by[i];
-}
+constexpr int64_t queryBlock = attentionQueries, keyBlock = attentionKeys;
+static_assert(keyBlock % queryBlock == 0 && keyBlock % softmaxLanes == 0,
+              "every query of a block sees the first key of each block of keys that it meets");
 
 void product(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
              int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
@@ -123,109 +26,175 @@ void product(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, con
              "oneDNN refused a product of attention");
 }
 
-/// Where the parts of one head begin, and the strides between positions.
-struct Head {
-  const float *q, *k, *v;
-  int64_t stride;
+/// Queries [first, first + rows) of head h against keys [key, key + keys) of example b.
+struct Block {
+  int64_t b, h, first, rows, key, keys;
+
+  /// Keys of the block that row r sees.
+  int64_t visible(int64_t r) const { return std::min(keys, first + r + 1 - key); }
 };
 
-Head headOf(const AttentionCall &c, const float *qkv, int64_t b, int64_t h) {
-  int64_t stride = (c.heads + 2 * c.kvHeads) * c.headSize;
-  int64_t kv = h / (c.heads / c.kvHeads);
-  const float *base = qkv + b * c.time * stride;
-  return {base + h * c.headSize, base + (c.heads + kv) * c.headSize,
-          base + (c.heads + c.kvHeads + kv) * c.headSize, stride};
+/// The random words of a block's rows.
+class Dropout {
+public:
+  explicit Dropout(const AttentionCall &call)
+      : call(call), limit(static_cast<int32_t>(std::ceil(call.dropout * 0x1p24))) {}
+
+  /// What row r keeps; valid until the next call.
+  RowDropout row(const Block &block, int64_t r) {
+    if (call.dropout == 0)
+      return {};
+    // A counter makes the words of four elements; the row may begin at any of the four.
+    auto element =
+        static_cast<uint64_t>((block.h * call.time + block.first + r) * call.time + block.key);
+    uint64_t skipped = element % 4;
+    auto count = (skipped + static_cast<uint64_t>(block.visible(r)) + philoxBlock - 1) /
+                 philoxBlock * philoxBlock;
+    auto seed = static_cast<uint64_t>(call.random[0]);
+    philoxFill({words.data(), count},
+               {static_cast<uint32_t>(element / 4), static_cast<uint32_t>(call.examples[block.b]),
+                static_cast<uint32_t>(call.random[1]), call.site},
+               {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+    return {words.data() + skipped, limit};
+  }
+
+private:
+  const AttentionCall &call;
+  int32_t limit;
+  // One block more than the keys: of a row that does not begin at a multiple of 4, and of the
+  // vector that reads behind the last key.
+  alignas(64) std::array<uint32_t, keyBlock + philoxBlock> words;
+};
+
+/// What the kept probabilities are multiplied by.
+float keepFactor(const AttentionCall &c) {
+  return static_cast<float>(1.0 / (1.0 - c.dropout));
 }
 
-void maskOf(const AttentionCall &c, float *mask, int64_t count, int64_t b, int64_t h, int64_t t) {
-  dropoutRow(mask, count, (h * c.time + t) * c.time, c.dropout, c.site, c.random[0], c.random[1],
-             c.examples[b]);
+/// The scores of a block to base 2.
+void scores(const AttentionCall &c, const Block &k, int64_t kv, float *s, int64_t ld) {
+  product('N', 'T', k.rows, k.keys, c.headSize, c.scale * std::numbers::log2e_v<float>,
+          c.q.row(c.position(k.b, k.first), k.h, c.headSize), c.q.stride,
+          c.k.row(c.position(k.b, k.key), kv, c.headSize), c.k.stride, 0, s, ld);
+}
+
+/// Zero what row r does not see and its sweep has not cleared.
+void clearBehind(const Block &block, int64_t r, float *row) {
+  int64_t cleared = (block.visible(r) + softmaxLanes - 1) / softmaxLanes * softmaxLanes;
+  if (cleared < block.keys)
+    std::fill(row + cleared, row + block.keys, 0.0f);
+}
+
+/// The outputs of a block of queries, over blocks of keys: sums so far are rescaled whenever a
+/// larger score appears.
+void attendQueries(const AttentionCall &c, Block block, float *s, float *out, float *lse) {
+  int64_t width = c.heads * c.headSize, ld = attentionRowFloats(c.time);
+  int64_t kv = block.h / (c.heads / c.kvHeads);
+  float *o = out + c.position(block.b, block.first) * width + block.h * c.headSize;
+  Dropout dropout(c);
+  std::array<float, queryBlock> maximum, sum;
+  maximum.fill(-std::numeric_limits<float>::infinity());
+  sum.fill(0);
+  for (; block.key < block.first + block.rows; block.key += keyBlock) {
+    block.keys = std::min(keyBlock, block.first + block.rows - block.key);
+    scores(c, block, kv, s, ld);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      auto i = static_cast<size_t>(r);
+      float *row = s + r * ld;
+      float most = rowMaximum(row, block.visible(r), maximum[i]);
+      if (most != maximum[i] && block.key > 0) {
+        float factor = exponential2(maximum[i] - most);
+        sum[i] *= factor;
+        rowScale(o + r * width, c.headSize, factor);
+      }
+      maximum[i] = most;
+      sum[i] += rowExponentials(row, block.visible(r), most, dropout.row(block, r));
+      clearBehind(block, r, row);
+    }
+    product('N', 'N', block.rows, c.headSize, block.keys, 1, s, ld,
+            c.v.row(c.position(block.b, block.key), kv, c.headSize), c.v.stride,
+            block.key > 0 ? 1.0f : 0.0f, o, width);
+  }
+  float *rowLse = lse + (block.b * c.heads + block.h) * c.time + block.first;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    auto i = static_cast<size_t>(r);
+    rowScale(o + r * width, c.headSize, keepFactor(c) / sum[i]);
+    rowLse[r] = static_cast<float>((maximum[i] + std::log2(double(sum[i]))) * std::numbers::ln2);
+  }
 }
 
 } // namespace
 
 void attention(ThreadPool &pool, const AttentionCall &c, float *out, float *lse) {
-  int64_t blocks = (c.time + attentionBlock - 1) / attentionBlock;
-  int64_t width = c.heads * c.headSize;
+  int64_t blocks = (c.time + queryBlock - 1) / queryBlock;
   pool.parallelFor(c.batch * c.heads * blocks, 1, [&](int64_t begin, int64_t end, int thread) {
-    float *scores = c.workspace + thread * c.workspaceFloats;
-    float *mask = scores + attentionBlock * c.time;
+    float *workspace = c.workspace + thread * c.workspaceFloats;
     for (int64_t unit = begin; unit < end; ++unit) {
-      int64_t block = unit % blocks, h = unit / blocks % c.heads, b = unit / blocks / c.heads;
-      Head head = headOf(c, c.qkv, b, h);
-      int64_t first = block * attentionBlock, rows = std::min(attentionBlock, c.time - first),
-              keys = first + rows;
-      product('N', 'T', rows, keys, c.headSize, c.scale, head.q + first * head.stride, head.stride,
-              head.k, head.stride, 0, scores, c.time);
-      for (int64_t r = 0; r < rows; ++r) {
-        float *row = scores + r * c.time;
-        int64_t t = first + r, count = t + 1;
-        float maximum = maxRow(row, count);
-        float sum = expRow(row, count, maximum);
-        scaleRow(row, count, 1.0f / sum);
-        if (c.dropout > 0) {
-          maskOf(c, mask, count, b, h, t);
-          mulRow(row, mask, count);
-        }
-        std::fill(row + count, row + keys, 0.0f);
-        lse[(b * c.heads + h) * c.time + t] = maximum + std::log(sum);
-      }
-      product('N', 'N', rows, c.headSize, keys, 1, scores, c.time, head.v, head.stride, 0,
-              out + (b * c.time + first) * width + h * c.headSize, width);
+      int64_t first = unit % blocks * queryBlock;
+      attendQueries(c,
+                    {.b = unit / blocks / c.heads,
+                     .h = unit / blocks % c.heads,
+                     .first = first,
+                     .rows = std::min(queryBlock, c.time - first),
+                     .key = 0,
+                     .keys = 0},
+                    workspace, out, lse);
     }
   });
 }
 
 void attentionGrad(ThreadPool &pool, const AttentionCall &c, const float *dOut, const float *out,
-                   const float *lse, float *dQkv) {
-  int64_t width = c.heads * c.headSize, group = c.heads / c.kvHeads;
+                   const float *lse, HeadRows<float> dQ, HeadRows<float> dK, HeadRows<float> dV) {
+  int64_t width = c.heads * c.headSize, group = c.heads / c.kvHeads,
+          ld = attentionRowFloats(c.time), lastBlock = (c.time - 1) / queryBlock * queryBlock;
+  float keep = keepFactor(c);
+
+  // One block: adds to dQ of its queries, dK and dV of its keys, or sets them.
+  auto gradient = [&](const Block &k, float *p, const float *dots, bool firstKeys,
+                      bool firstQueries, Dropout &dropout) {
+    int64_t kv = k.h / group, queries = c.position(k.b, k.first), keys = c.position(k.b, k.key);
+    float *ds = p + queryBlock * ld;
+    const float *dO = dOut + queries * width + k.h * c.headSize;
+    const float *rowLse = lse + (k.b * c.heads + k.h) * c.time + k.first;
+    scores(c, k, kv, p, ld);
+    product('N', 'T', k.rows, k.keys, c.headSize, keep, dO, width, c.v.row(keys, kv, c.headSize),
+            c.v.stride, 0, ds, ld);
+    for (int64_t r = 0; r < k.rows; ++r) {
+      auto logSum = static_cast<float>(rowLse[r] * std::numbers::log2e);
+      rowGradient(p + r * ld, ds + r * ld, k.visible(r), logSum, dots[k.first + r],
+                  dropout.row(k, r));
+      clearBehind(k, r, p + r * ld);
+      clearBehind(k, r, ds + r * ld);
+    }
+    float more = firstQueries ? 0.0f : 1.0f;
+    product('T', 'N', k.keys, c.headSize, k.rows, keep, p, ld, dO, width, more,
+            dV.row(keys, kv, c.headSize), dV.stride);
+    product('T', 'N', k.keys, c.headSize, k.rows, c.scale, ds, ld,
+            c.q.row(queries, k.h, c.headSize), c.q.stride, more, dK.row(keys, kv, c.headSize),
+            dK.stride);
+    product('N', 'N', k.rows, c.headSize, k.keys, c.scale, ds, ld, c.k.row(keys, kv, c.headSize),
+            c.k.stride, firstKeys ? 0.0f : 1.0f, dQ.row(queries, k.h, c.headSize), dQ.stride);
+  };
+
   // A unit is a key head: all its queries' heads add to the same keys and values, in order.
   pool.parallelFor(c.batch * c.kvHeads, 1, [&](int64_t begin, int64_t end, int thread) {
-    float *p = c.workspace + thread * c.workspaceFloats;
-    float *dp = p + attentionBlock * c.time;
-    float *mask = dp + attentionBlock * c.time;
+    float *workspace = c.workspace + thread * c.workspaceFloats;
+    float *dots = workspace + 2 * queryBlock * ld;
+    Dropout dropout(c);
     for (int64_t unit = begin; unit < end; ++unit) {
-      int64_t kv = unit % c.kvHeads, b = unit / c.kvHeads;
+      int64_t b = unit / c.kvHeads, kv = unit % c.kvHeads;
       for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-        Head head = headOf(c, c.qkv, b, h), gradient = headOf(c, dQkv, b, h);
-        float *dq = const_cast<float *>(gradient.q), *dk = const_cast<float *>(gradient.k),
-              *dv = const_cast<float *>(gradient.v);
-        if (h == kv * group)
-          for (int64_t t = 0; t < c.time; ++t) {
-            std::fill_n(dk + t * head.stride, c.headSize, 0.0f);
-            std::fill_n(dv + t * head.stride, c.headSize, 0.0f);
-          }
-        for (int64_t first = 0; first < c.time; first += attentionBlock) {
-          int64_t rows = std::min(attentionBlock, c.time - first), keys = first + rows;
-          const float *dO = dOut + (b * c.time + first) * width + h * c.headSize;
-          const float *o = out + (b * c.time + first) * width + h * c.headSize;
-          product('N', 'T', rows, keys, c.headSize, c.scale, head.q + first * head.stride,
-                  head.stride, head.k, head.stride, 0, p, c.time);
-          product('N', 'T', rows, keys, c.headSize, 1, dO, width, head.v, head.stride, 0, dp,
-                  c.time);
-          for (int64_t r = 0; r < rows; ++r) {
-            int64_t t = first + r, count = t + 1;
-            float *row = p + r * c.time, *dRow = dp + r * c.time;
-            expRow(row, count, lse[(b * c.heads + h) * c.time + t]);
-            std::fill(row + count, row + keys, 0.0f);
-            std::fill(dRow + count, dRow + keys, 0.0f);
-            float d = dotRow(dO + r * width, o + r * width, c.headSize);
-            if (c.dropout > 0) {
-              float *kept = mask + r * c.time;
-              maskOf(c, kept, count, b, h, t);
-              mulRow(dRow, kept, count);
-            }
-            scoreGradient(dRow, row, count, d, c.scale);
-            if (c.dropout > 0)
-              mulRow(row, mask + r * c.time, count);
-          }
-          // Values see the probabilities after dropout.
-          product('T', 'N', keys, c.headSize, rows, 1, p, c.time, dO, width, 1, dv, head.stride);
-          product('N', 'N', rows, c.headSize, keys, 1, dp, c.time, head.k, head.stride, 0,
-                  dq + first * head.stride, head.stride);
-          product('T', 'N', keys, c.headSize, rows, 1, dp, c.time, head.q + first * head.stride,
-                  head.stride, 1, dk, head.stride);
+        for (int64_t t = 0; t < c.time; ++t) {
+          int64_t at = c.position(b, t) * width + h * c.headSize;
+          dots[t] = rowDot(dOut + at, out + at, c.headSize);
         }
+        // The last queries see all keys of the block, so they come first and set.
+        for (int64_t key = 0; key < c.time; key += keyBlock)
+          for (int64_t first = lastBlock; first >= key; first -= queryBlock) {
+            int64_t rows = std::min(queryBlock, c.time - first);
+            gradient({b, h, first, rows, key, std::min(keyBlock, first + rows - key)}, workspace,
+                     dots, key == 0, first == lastBlock && h == kv * group, dropout);
+          }
       }
     }
   });

@@ -22,6 +22,13 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> x, std::array<
   return x;
 }
 
+/// philoxFill makes so many words at a time.
+inline constexpr int64_t philoxBlock = 64;
+
+/// words[4 * i + j] = word j of counter {x[0] + i, x[1], x[2], x[3]}, with vector instructions.
+/// There is a multiple of philoxBlock words.
+void philoxFill(std::span<uint32_t> words, std::array<uint32_t, 4> x, std::array<uint32_t, 2> key);
+
 /// Fills with normal numbers of mean 0 (Box-Muller on the words of counter {element / 4, 0, 0,
 /// site}).
 void fillNormal(std::span<float> values, double stddev, uint64_t seed, uint32_t site);

@@ -5,6 +5,7 @@
 #include "runtime/device/Attention.h"
 #include "runtime/device/Gemm.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -32,10 +33,13 @@ Executor::Executor(const plan::Plan &thePlan, ExecutorOptions options)
   // Pages of 2 MiB save time in the address translation; it's no fault when the system has none.
   (void)madvise(memory, arenaBytes, MADV_HUGEPAGE);
   for (const plan::Program *program : *rank.programs()) {
-    std::vector<Instruction> &list = programs[program->name()->str()];
+    std::vector<Instruction> &list = programs[program->purpose()];
     for (const plan::Instruction *instruction : *program->instructions())
-      list.push_back({prepare(*instruction),
-                      &seconds[plan::EnumNameOperation(instruction->operation_type())]});
+      if (const plan::Loop *loop = instruction->operation_as_Loop())
+        list.push_back({nullptr, nullptr, loop->count(), loop->length()});
+      else
+        list.push_back({prepare(*instruction),
+                        &seconds[plan::EnumNameOperation(instruction->operation_type())]});
   }
 }
 
@@ -56,9 +60,6 @@ std::span<float> Executor::state(int32_t buffer) const {
 std::span<float> Executor::value(size_t i) {
   return state(rank.state()->Get(static_cast<uint32_t>(i))->value());
 }
-std::span<float> Executor::gradient(size_t i) {
-  return state(rank.state()->Get(static_cast<uint32_t>(i))->gradient());
-}
 std::span<float> Executor::moment1(size_t i) {
   return state(rank.state()->Get(static_cast<uint32_t>(i))->moment1());
 }
@@ -66,28 +67,52 @@ std::span<float> Executor::moment2(size_t i) {
   return state(rank.state()->Get(static_cast<uint32_t>(i))->moment2());
 }
 
-bool Executor::hasProgram(std::string_view program) const {
-  return programs.find(program) != programs.end();
+const plan::Program *Executor::program(plan::Purpose purpose) const {
+  for (const plan::Program *program : *rank.programs())
+    if (program->purpose() == purpose)
+      return program;
+  return nullptr;
 }
 
-std::span<std::byte> Executor::bound(std::string_view name, std::string_view binding, bool input) {
-  for (const plan::Program *program : *rank.programs())
-    if (program->name()->string_view() == name)
-      for (const plan::Binding *found : input ? *program->inputs() : *program->outputs())
-        if (found->name()->string_view() == binding)
-          return {address(found->buffer()), rank.buffers()->Get(found->buffer())->bytes()};
+std::span<std::byte> Executor::contents(uint32_t buffer) const {
+  return {address(buffer), rank.buffers()->Get(buffer)->bytes()};
+}
+
+std::span<std::byte> Executor::inputBytes(plan::Purpose purpose, plan::InputKind kind) const {
+  if (const plan::Program *found = program(purpose))
+    for (const plan::Input *input : *found->inputs())
+      if (input->kind() == kind)
+        return contents(input->buffer());
   return {};
 }
 
-void Executor::run(std::string_view program, int64_t microBatch, int64_t global) {
-  auto found = programs.find(program);
-  FTLM_CHECK(found != programs.end(), "the plan has no program " + std::string(program));
+std::span<const std::byte> Executor::outputBytes(plan::Purpose purpose, plan::OutputKind kind,
+                                                 int32_t parameter) const {
+  if (const plan::Program *found = program(purpose))
+    for (const plan::Output *output : *found->outputs())
+      if (output->kind() == kind && output->parameter() == parameter)
+        return contents(output->buffer());
+  return {};
+}
+
+void Executor::run(plan::Purpose purpose) {
+  auto found = programs.find(purpose);
+  FTLM_CHECK(found != programs.end(),
+             fmt::format("the plan has no program for {}", plan::EnumNamePurpose(purpose)));
+  const std::vector<Instruction> &list = found->second;
   auto last = std::chrono::steady_clock::now();
-  for (Instruction &instruction : found->second) {
-    instruction.step(microBatch, global);
+  auto carryOut = [&](const Instruction &instruction, int64_t round) {
+    instruction.step(round);
     auto now = std::chrono::steady_clock::now();
     *instruction.seconds += std::chrono::duration<double>(now - last).count();
     last = now;
+  };
+  for (size_t i = 0; i < list.size(); i += 1 + list[i].length) {
+    if (list[i].length == 0)
+      carryOut(list[i], 0);
+    for (int64_t round = 0; round < (list[i].length ? list[i].count : 0); ++round)
+      for (size_t j = 1; j <= list[i].length; ++j)
+        carryOut(list[i + j], round);
   }
 }
 
@@ -100,7 +125,7 @@ Executor::Step Executor::prepareKernel(const plan::Kernel &kernel) {
   if (kernel.scalars())
     scalars.assign(kernel.scalars()->begin(), kernel.scalars()->end());
   return [this, function, arguments, scalars, units = kernel.units(),
-          grain = kernel.grain()](int64_t, int64_t) {
+          grain = kernel.grain()](int64_t) {
     pool.parallelFor(units, grain, [&](int64_t begin, int64_t end, int) {
       function(arguments.data(), scalars.data(), begin, end);
     });
@@ -114,8 +139,8 @@ Executor::Step Executor::prepareAccumulate(const plan::Accumulate &accumulate) {
     levels.push_back(at<float>(level));
   float *source = at<float>(accumulate.source());
   return [this, add, levels, source, units = accumulate.units(),
-          grain = accumulate.grain()](int64_t, int64_t global) {
-    auto ones = static_cast<size_t>(std::countr_one(static_cast<uint64_t>(global)));
+          grain = accumulate.grain()](int64_t round) {
+    auto ones = static_cast<size_t>(std::countr_one(static_cast<uint64_t>(round)));
     for (size_t level = 0; level < ones; ++level) {
       void *arguments[] = {levels[level], source, source};
       pool.parallelFor(units, grain, [&](int64_t begin, int64_t end, int) {
@@ -128,9 +153,27 @@ Executor::Step Executor::prepareAccumulate(const plan::Accumulate &accumulate) {
   };
 }
 
+/// Packed queries, keys and values, as [q heads | k heads | v heads] of a position.
+template <typename T, typename Table>
+static std::array<HeadRows<T>, 3> unpack(const Table &t, T *qkv) {
+  int64_t stride = (t.heads() + 2 * t.kv_heads()) * t.head_size();
+  return {{{qkv, stride},
+           {qkv + t.heads() * t.head_size(), stride},
+           {qkv + (t.heads() + t.kv_heads()) * t.head_size(), stride}}};
+}
+
+Executor::Step Executor::prepareCopy(const plan::Copy &copy) {
+  std::span<std::byte> from = contents(copy.source()), to = contents(copy.destination());
+  // Parts of one buffer may meet: memmove.
+  return [from = from.data(), to = to.data(), bytes = std::min(from.size(), to.size()),
+          fromStep = copy.source_step(), toStep = copy.destination_step()](int64_t round) {
+    std::memmove(to + round * toStep, from + round * fromStep, bytes);
+  };
+}
+
 /// What the two tables of attention have in common.
 template <typename Table>
-static AttentionCall callOf(const Table &t, uint64_t workspaceFloats, int64_t threads) {
+AttentionCall Executor::attentionCall(const Table &t) const {
   AttentionCall call{};
   call.batch = t.batch();
   call.time = t.time();
@@ -140,7 +183,16 @@ static AttentionCall callOf(const Table &t, uint64_t workspaceFloats, int64_t th
   call.scale = static_cast<float>(t.scale());
   call.dropout = t.dropout();
   call.site = static_cast<uint32_t>(t.site());
-  call.workspaceFloats = static_cast<int64_t>(workspaceFloats) / threads;
+  call.q = {at<float>(t.q()) + t.offsets()->Get(0), t.strides()->Get(0)};
+  call.k = {at<float>(t.k()) + t.offsets()->Get(1), t.strides()->Get(1)};
+  call.v = {at<float>(t.v()) + t.offsets()->Get(2), t.strides()->Get(2)};
+  call.workspace = at<float>(t.workspace());
+  call.workspaceFloats =
+      static_cast<int64_t>(contents(t.workspace()).size() / sizeof(float)) / plan.threads();
+  if (call.dropout > 0) {
+    call.random = at<int64_t>(static_cast<uint32_t>(t.random()));
+    call.examples = at<int32_t>(static_cast<uint32_t>(t.examples()));
+  }
   return call;
 }
 
@@ -164,49 +216,29 @@ Executor::Step Executor::prepare(const plan::Instruction &instruction) {
                   g.transpose_b(),
                   g.tile_m(),
                   g.tile_n()};
-    return [this, call](int64_t, int64_t) { gemm(pool, call); };
+    return [this, call](int64_t) { gemm(pool, call); };
   }
   case plan::Operation::Attention: {
     const plan::Attention &t = *instruction.operation_as_Attention();
-    AttentionCall call = callOf(t, rank.buffers()->Get(t.workspace())->bytes() / 4, plan.threads());
-    call.qkv = at<float>(t.qkv());
-    call.workspace = at<float>(t.workspace());
-    if (call.dropout > 0) {
-      call.random = at<int64_t>(static_cast<uint32_t>(t.random()));
-      call.examples = at<int32_t>(static_cast<uint32_t>(t.examples()));
-    }
-    return [this, call, out = at<float>(t.out()), lse = at<float>(t.lse())](int64_t, int64_t) {
-      attention(pool, call, out, lse);
-    };
+    return [this, call = attentionCall(t), out = at<float>(t.out()),
+            lse = at<float>(t.lse())](int64_t) { attention(pool, call, out, lse); };
   }
   case plan::Operation::AttentionGrad: {
     const plan::AttentionGrad &t = *instruction.operation_as_AttentionGrad();
-    AttentionCall call = callOf(t, rank.buffers()->Get(t.workspace())->bytes() / 4, plan.threads());
-    call.qkv = at<float>(t.qkv());
-    call.workspace = at<float>(t.workspace());
-    if (call.dropout > 0) {
-      call.random = at<int64_t>(static_cast<uint32_t>(t.random()));
-      call.examples = at<int32_t>(static_cast<uint32_t>(t.examples()));
-    }
-    return [this, call, dOut = at<float>(t.d_out()), out = at<float>(t.out()),
-            lse = at<float>(t.lse()), dQkv = at<float>(t.d_qkv())](int64_t, int64_t) {
-      attentionGrad(pool, call, dOut, out, lse, dQkv);
+    auto rows = [&](uint32_t buffer, uint32_t i) {
+      return HeadRows<float>{at<float>(buffer) + t.offsets()->Get(i), t.strides()->Get(i)};
     };
+    return
+        [this, call = attentionCall(t), dOut = at<float>(t.d_out()), out = at<float>(t.out()),
+         lse = at<float>(t.lse()), dQ = rows(t.d_q(), 0), dK = rows(t.d_k(), 1),
+         dV = rows(t.d_v(), 2)](int64_t) { attentionGrad(pool, call, dOut, out, lse, dQ, dK, dV); };
   }
-  case plan::Operation::Copy: {
-    const plan::Copy &c = *instruction.operation_as_Copy();
-    size_t bytes = rank.buffers()->Get(c.source())->bytes();
-    return [from = address(c.source()), to = address(c.destination()), bytes,
-            each = c.per_micro_batch()](int64_t microBatch, int64_t) {
-      std::memcpy(to + (each ? static_cast<size_t>(microBatch) * bytes : 0), from, bytes);
+  case plan::Operation::Copy:
+    return prepareCopy(*instruction.operation_as_Copy());
+  case plan::Operation::Zero:
+    return [to = contents(instruction.operation_as_Zero()->buffer())](int64_t) {
+      std::memset(to.data(), 0, to.size());
     };
-  }
-  case plan::Operation::Zero: {
-    uint32_t buffer = instruction.operation_as_Zero()->buffer();
-    return [to = address(buffer), bytes = rank.buffers()->Get(buffer)->bytes()](int64_t, int64_t) {
-      std::memset(to, 0, bytes);
-    };
-  }
   case plan::Operation::Accumulate:
     return prepareAccumulate(*instruction.operation_as_Accumulate());
   default:

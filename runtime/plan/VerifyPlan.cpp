@@ -1,305 +1,484 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/plan/LoadedPlan.h"
-
 #include "runtime/io/Safetensors.h"
-#include "schema/WorkspaceSizes.h"
+#include "runtime/plan/LoadedPlan.h"
+#include "runtime/plan/PlanChecks.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
 #include <set>
 
 namespace ftlm {
 namespace {
 
-class PlanVerifier {
+/// "0 (Train), 1 (Evaluate)": an enum's values, from its names in order.
+std::string known(const char *const *names) {
+  std::string result;
+  for (int i = 0; names[i]; ++i)
+    result += fmt::format("{}{} ({})", i ? ", " : "", i, names[i]);
+  return result;
+}
+
+/// A row of the table at InputKind and OutputKind in plan.fbs.
+struct HostBuffer {
+  plan::DType dtype;
+  uint64_t elements;
+};
+
+/// The checks of one program.
+class ProgramVerifier {
 public:
-  PlanVerifier(const plan::Plan &plan, const std::string &name) : plan(plan), name(name) {}
+  ProgramVerifier(const PlanUnderCheck &under, const plan::Program &program, int32_t number)
+      : under(under), program(program), number(number),
+        text(fmt::format("program {}", program.name()->str())), written(under.buffers(), false),
+        zones(under.buffers()), updates(under.plan.parameters()->size(), 0) {}
 
   void run() {
-    if (plan.rank_classes()->size() != 1)
-      throw fail("has several classes of ranks", "this program runs plans for one rank");
-    if (plan.batch() < 1 || plan.micro_batch() < 1 || plan.time() < 1 || plan.threads() < 1 ||
-        plan.vocabulary() < 1 || plan.micro_batches() < 1)
-      throw fail("has a size below 1");
-    rank = plan.rank_classes()->Get(0);
-    buffers();
-    state();
-    for (uint32_t i = 0; i < rank->programs()->size(); ++i)
-      program(*rank->programs()->Get(i), static_cast<int32_t>(i));
+    size();
+    inputs();
+    auto count = static_cast<int32_t>(program.instructions()->size());
+    for (int32_t i = 0; i < count; ++i)
+      instruction(i);
+    outputs();
+    liveThroughLoops();
+    if (program.purpose() == plan::Purpose::Train)
+      for (const plan::ParameterState *state : *under.rank.state()) {
+        const plan::Parameter &parameter = *under.plan.parameters()->Get(state->parameter());
+        int expected = parameter.trainable() ? 1 : 0;
+        if (int found = updates[state->parameter()]; found != expected)
+          throw fail(fmt::format("has {} instructions that update the parameter '{}'; expected {}",
+                                 found, parameter.name()->str(), expected));
+      }
   }
 
 private:
-  Error fail(const std::string &what,
-             const std::string &hint = "compile the plan again with ftlmc") {
-    return badInput("plan " + name, what, hint);
-  }
-  const plan::Buffer &buffer(uint32_t index) { return *rank->buffers()->Get(index); }
+  /// The instructions that a loop runs.
+  struct Body {
+    int32_t first, last;
+    int64_t rounds;
+  };
 
+  Error fail(const std::string &what) const { return under.fail(text + " " + what); }
+
+  void size() const {
+    int64_t time = under.plan.time();
+    bool whole = program.purpose() != plan::Purpose::Generate;
+    if (program.time() < 1 || program.time() > time || (whole && program.time() != time))
+      throw fail(fmt::format("has {} positions; the plan has {}", program.time(), time));
+  }
+
+  /// Sequences that the host gives to a run.
+  uint64_t sequences() const {
+    auto rows = static_cast<uint64_t>(under.plan.micro_batch());
+    switch (program.purpose()) {
+    case plan::Purpose::Train:
+      return rows * static_cast<uint64_t>(under.plan.micro_batches());
+    case plan::Purpose::Evaluate:
+      return rows;
+    default:
+      return 1; // generation has a batch of its own, of which the first sequence is used
+    }
+  }
+
+  HostBuffer expected(plan::InputKind kind) const {
+    uint64_t rows = sequences(), positions = rows * static_cast<uint64_t>(program.time());
+    switch (kind) {
+    case plan::InputKind::Tokens:
+    case plan::InputKind::Targets:
+      return {plan::DType::I32, positions};
+    case plan::InputKind::Weights:
+      return {plan::DType::F32, positions};
+    case plan::InputKind::Examples:
+    case plan::InputKind::Positions:
+      return {plan::DType::I32, rows};
+    case plan::InputKind::Random:
+      return {plan::DType::I64, 2};
+    case plan::InputKind::Hyper:
+      return {plan::DType::F32, 8};
+    }
+    throw fail(fmt::format("has an input of kind {}; this program knows {}", static_cast<int>(kind),
+                           known(plan::EnumNamesInputKind())));
+  }
+
+  HostBuffer expected(const plan::Output &output) const {
+    switch (output.kind()) {
+    case plan::OutputKind::Loss:
+      return {plan::DType::F32, program.purpose() == plan::Purpose::Train
+                                    ? static_cast<uint64_t>(under.plan.micro_batches())
+                                    : 1};
+    case plan::OutputKind::GradNorm:
+      return {plan::DType::F32, 1};
+    case plan::OutputKind::Logits:
+      return {plan::DType::F32, sequences() * static_cast<uint64_t>(under.plan.softmax())};
+    case plan::OutputKind::Gradient: {
+      uint64_t elements = 1;
+      for (int64_t extent :
+           *under.plan.parameters()->Get(static_cast<uint32_t>(output.parameter()))->shape())
+        elements *= static_cast<uint64_t>(extent); // state() has found that these fit
+      return {plan::DType::F32, elements};
+    }
+    }
+    throw fail(fmt::format("has an output of kind {}; this program knows {}",
+                           static_cast<int>(output.kind()), known(plan::EnumNamesOutputKind())));
+  }
+
+  /// Does the host fill this input of such programs?
+  bool filled(plan::InputKind kind) const {
+    using enum plan::InputKind;
+    switch (program.purpose()) {
+    case plan::Purpose::Train:
+      return kind != Positions;
+    case plan::Purpose::Evaluate:
+      return kind == Tokens || kind == Targets || kind == Weights || kind == Examples;
+    default:
+      return kind == Tokens || kind == Positions;
+    }
+  }
+
+  void hostBuffer(const std::string &what, uint32_t index, HostBuffer wanted) const {
+    if (index >= under.buffers())
+      throw fail(
+          fmt::format("has its {} in buffer {}; there are {}", what, index, under.buffers()));
+    const plan::Buffer &b = under.buffer(index);
+    if (b.dtype() != wanted.dtype || b.bytes() / bytesOf(wanted.dtype) < wanted.elements)
+      throw fail(fmt::format("has its {} in '{}' of {} {}; expected {} {} or more", what,
+                             b.name()->str(), b.bytes() / bytesOf(b.dtype()),
+                             plan::EnumNameDType(b.dtype()), wanted.elements,
+                             plan::EnumNameDType(wanted.dtype)));
+    const plan::Buffer &root = under.buffer(under.root(index));
+    if (root.program() >= 0 && root.program() != number)
+      throw fail(fmt::format("has its {} in '{}' of another program", what, b.name()->str()));
+  }
+
+  void inputs() {
+    std::set<plan::InputKind> seen;
+    for (const plan::Input *input : *program.inputs()) {
+      HostBuffer wanted = expected(input->kind());
+      std::string what = fmt::format("input {}", plan::EnumNameInputKind(input->kind()));
+      if (!seen.insert(input->kind()).second)
+        throw fail(fmt::format("has two of the {}", what));
+      if (!filled(input->kind()))
+        throw fail(fmt::format("has the {}, which nobody fills for the purpose {}", what,
+                               plan::EnumNamePurpose(program.purpose())));
+      hostBuffer(what, input->buffer(), wanted);
+      uint32_t root = under.root(input->buffer());
+      if (keepsState(input->buffer()))
+        throw fail(fmt::format("has its {} in '{}', which keeps state", what,
+                               under.nameOf(input->buffer())));
+      if (under.buffer(root).program() >= 0 && under.buffer(root).first() != 0)
+        throw fail(fmt::format("has its {} in '{}', which lives from instruction {} on; expected 0",
+                               what, under.nameOf(input->buffer()), under.buffer(root).first()));
+      written[root] = true;
+      zones[root].insert(outside);
+    }
+    if (program.purpose() == plan::Purpose::Generate)
+      for (plan::InputKind kind : {plan::InputKind::Tokens, plan::InputKind::Positions})
+        if (!seen.contains(kind))
+          throw fail(fmt::format("has no input {}", plan::EnumNameInputKind(kind)));
+  }
+
+  void outputs() {
+    std::set<std::pair<plan::OutputKind, int32_t>> seen;
+    auto last = static_cast<int32_t>(program.instructions()->size()) - 1;
+    auto parameters = static_cast<int32_t>(under.plan.parameters()->size());
+    for (const plan::Output *output : *program.outputs()) {
+      std::string what = fmt::format("output {}", plan::EnumNameOutputKind(output->kind()));
+      bool gradient = output->kind() == plan::OutputKind::Gradient;
+      if (gradient ? output->parameter() < 0 || output->parameter() >= parameters
+                   : output->parameter() != -1)
+        throw fail(fmt::format("has an {} of parameter {}; expected {}", what, output->parameter(),
+                               gradient ? fmt::format("0 to {}", parameters - 1) : "none (-1)"));
+      HostBuffer wanted = expected(*output);
+      if (gradient)
+        what += fmt::format(" of '{}'", under.plan.parameters()
+                                            ->Get(static_cast<uint32_t>(output->parameter()))
+                                            ->name()
+                                            ->str());
+      if (!seen.insert({output->kind(), output->parameter()}).second)
+        throw fail(fmt::format("has two of the {}", what));
+      hostBuffer(what, output->buffer(), wanted);
+      uint32_t root = under.root(output->buffer());
+      if (!written[root])
+        throw fail(
+            fmt::format("never writes its {} to '{}'", what, under.nameOf(output->buffer())));
+      if (under.buffer(root).program() >= 0 && under.buffer(root).last() < last)
+        throw fail(fmt::format("has its {} in '{}', which lives to instruction {}; expected {}",
+                               what, under.nameOf(output->buffer()), under.buffer(root).last(),
+                               last));
+      zones[root].insert(outside);
+    }
+    auto need = [&](plan::OutputKind kind) {
+      if (!seen.contains({kind, -1}))
+        throw fail(fmt::format("has no output {}", plan::EnumNameOutputKind(kind)));
+    };
+    need(program.purpose() == plan::Purpose::Generate ? plan::OutputKind::Logits
+                                                      : plan::OutputKind::Loss);
+    if (program.purpose() == plan::Purpose::Train)
+      need(plan::OutputKind::GradNorm);
+  }
+
+  void loop(const plan::Loop &l, int32_t i, bool inside, const std::string &place) {
+    auto left = static_cast<int64_t>(program.instructions()->size()) - i - 1;
+    if (inside)
+      throw under.fail(place + " is a loop within a loop");
+    if (l.count() < 1)
+      throw under.fail(fmt::format("{} has {} rounds; expected 1 or more", place, l.count()));
+    if (l.length() < 1 || l.length() > left)
+      throw under.fail(fmt::format("{} repeats {} instructions; expected 1 to the {} that follow",
+                                   place, l.length(), left));
+    loops.push_back({i + 1, i + static_cast<int32_t>(l.length()), l.count()});
+  }
+
+  void instruction(int32_t i) {
+    const plan::Instruction &now = *program.instructions()->Get(static_cast<uint32_t>(i));
+    InstructionPlace place{fmt::format("{}, instruction {} '{}'", text, i, now.name()->str())};
+    bool inside = !loops.empty() && i <= loops.back().last;
+    if (inside)
+      place.rounds = loops.back().rounds;
+    int zone = inside ? static_cast<int>(loops.size()) - 1 : outside;
+    for (uint32_t index : *now.reads())
+      touch(index, i, zone, false, place.text);
+    std::set<uint32_t> updated;
+    for (uint32_t index : *now.writes()) {
+      touch(index, i, zone, true, place.text);
+      update(index, inside, updated, place.text);
+    }
+    for (uint32_t parameter : updated)
+      ++updates[parameter];
+    verifyOperation(under, now, place);
+    if (const plan::Loop *l = now.operation_as_Loop())
+      loop(*l, i, inside, place.text);
+    if (const plan::Accumulate *accumulate = now.operation_as_Accumulate())
+      for (uint32_t level : *accumulate->levels())
+        liveThrough(under.root(level), loops.back());
+  }
+
+  void touch(uint32_t index, int32_t i, int zone, bool write, const std::string &place) {
+    if (index >= under.buffers())
+      throw under.fail(
+          fmt::format("{} names buffer {}; there are {}", place, index, under.buffers()));
+    uint32_t root = under.root(index);
+    const plan::Buffer &b = under.buffer(root);
+    if (b.program() >= 0 && b.program() != number)
+      throw under.fail(
+          fmt::format("{} touches '{}' of another program", place, under.nameOf(index)));
+    if (b.program() >= 0 && (b.first() > i || b.last() < i))
+      throw under.fail(fmt::format("{} touches '{}', which lives from {} to {}", place,
+                                   under.nameOf(index), b.first(), b.last()));
+    zones[root].insert(zone);
+    if (write)
+      written[root] = true;
+    else if (b.program() >= 0 && !written[root])
+      throw under.fail(fmt::format("{} reads '{}' before anything was written to it", place,
+                                   under.nameOf(index)));
+  }
+
+  /// Is it, or is it a part of, a parameter or a moment?
+  bool keepsState(uint32_t index) const {
+    for (uint32_t b : {index, under.root(index)})
+      if (under.buffer(b).buffer_class() == plan::BufferClass::Parameter ||
+          under.buffer(b).buffer_class() == plan::BufferClass::Optimizer)
+        return true;
+    return false;
+  }
+
+  /// Notes in `updated` the parameters whose values an instruction writes through a buffer.
+  void update(uint32_t index, bool inside, std::set<uint32_t> &updated, const std::string &place) {
+    if (!keepsState(index))
+      return;
+    if (program.purpose() != plan::Purpose::Train)
+      throw under.fail(fmt::format("{} writes '{}', which only training may change", place,
+                                   under.nameOf(index)));
+    const plan::Buffer &b = under.buffer(index);
+    for (const plan::ParameterState *state : *under.rank.state()) {
+      const plan::Buffer &value = under.buffer(static_cast<uint32_t>(state->value()));
+      if (b.offset() >= value.offset() + value.bytes() || value.offset() >= b.offset() + b.bytes())
+        continue;
+      if (inside)
+        throw under.fail(
+            fmt::format("{} writes the parameter '{}' in a loop", place, value.name()->str()));
+      updated.insert(state->parameter());
+    }
+  }
+
+  void liveThrough(uint32_t root, const Body &body) const {
+    const plan::Buffer &b = under.buffer(root);
+    if (b.program() >= 0 && (b.first() > body.first || b.last() < body.last))
+      throw fail(fmt::format("needs '{}' through the loop of instructions {} to {}, and it lives "
+                             "from {} to {}",
+                             b.name()->str(), body.first, body.last, b.first(), b.last()));
+  }
+
+  /// What is touched in a loop and outside of it must not be overwritten between rounds.
+  void liveThroughLoops() const {
+    for (uint32_t root = 0; root < under.buffers(); ++root)
+      if (zones[root].size() > 1)
+        for (int zone : zones[root])
+          if (zone != outside)
+            liveThrough(root, loops[static_cast<size_t>(zone)]);
+  }
+
+  static constexpr int outside = -1;
+  const PlanUnderCheck &under;
+  const plan::Program &program;
+  int32_t number;
+  std::string text;
+  std::vector<Body> loops;
+  std::vector<bool> written;        // by root buffer
+  std::vector<std::set<int>> zones; // by root buffer: the loops that touch it, and `outside`
+  std::vector<int> updates;         // by parameter
+};
+
+/// The checks of buffers and state, and then of all programs.
+class PlanVerifier {
+public:
+  explicit PlanVerifier(const PlanUnderCheck &under) : under(under), rank(under.rank) {}
+
+  void run() {
+    buffers();
+    state();
+    std::map<plan::Purpose, std::string> purposes;
+    for (uint32_t i = 0; i < rank.programs()->size(); ++i) {
+      const plan::Program &program = *rank.programs()->Get(i);
+      if (program.purpose() > plan::Purpose::MAX)
+        throw under.fail(fmt::format("program {} has purpose {}; this program knows {}",
+                                     program.name()->str(), static_cast<int>(program.purpose()),
+                                     known(plan::EnumNamesPurpose())));
+      auto [other, first] = purposes.emplace(program.purpose(), program.name()->str());
+      if (!first)
+        throw under.fail(fmt::format("has two programs for the purpose {}: {} and {}",
+                                     plan::EnumNamePurpose(program.purpose()), other->second,
+                                     program.name()->str()));
+      ProgramVerifier(under, program, static_cast<int32_t>(i)).run();
+    }
+  }
+
+private:
   void buffers() {
-    uint64_t arena = rank->summary()->arena_bytes();
-    for (uint32_t i = 0; i < rank->buffers()->size(); ++i) {
-      const plan::Buffer &b = buffer(i);
+    uint64_t arena = rank.summary()->arena_bytes();
+    for (uint32_t i = 0; i < rank.buffers()->size(); ++i) {
+      const plan::Buffer &b = under.buffer(i);
+      if (b.dtype() > plan::DType::MAX)
+        throw under.fail(fmt::format("buffer '{}' has dtype {}; this program knows {}",
+                                     b.name()->str(), static_cast<int>(b.dtype()),
+                                     known(plan::EnumNamesDType())));
       uint64_t bytes = bytesOf(b.dtype());
       for (int64_t extent : *b.shape())
         if (extent < 1 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes))
-          throw fail(fmt::format("buffer '{}' has a bad shape", b.name()->str()));
+          throw under.fail(fmt::format("buffer '{}' has a bad shape", b.name()->str()));
       if (bytes != b.bytes() || b.offset() > arena || bytes > arena - b.offset())
-        throw fail(fmt::format(
+        throw under.fail(fmt::format(
             "buffer '{}' of {} bytes at {} does not fit its shape or the arena of {} bytes",
             b.name()->str(), b.bytes(), b.offset(), arena));
       if (b.view_of() >= 0) {
         if (static_cast<uint32_t>(b.view_of()) >= i)
-          throw fail(fmt::format("buffer '{}' is a part of a later one", b.name()->str()));
-        const plan::Buffer &parent = buffer(static_cast<uint32_t>(b.view_of()));
+          throw under.fail(fmt::format("buffer '{}' is a part of a later one", b.name()->str()));
+        const plan::Buffer &parent = under.buffer(static_cast<uint32_t>(b.view_of()));
         if (b.offset() < parent.offset() ||
             b.offset() + b.bytes() > parent.offset() + parent.bytes())
-          throw fail(fmt::format("buffer '{}' does not lie in '{}'", b.name()->str(),
-                                 parent.name()->str()));
+          throw under.fail(fmt::format("buffer '{}' does not lie in '{}'", b.name()->str(),
+                                       parent.name()->str()));
       } else if (b.offset() % 64 != 0) {
-        throw fail(fmt::format("buffer '{}' lies at {}, which 64 does not divide", b.name()->str(),
-                               b.offset()));
+        throw under.fail(fmt::format("buffer '{}' lies at {}, which 64 does not divide",
+                                     b.name()->str(), b.offset()));
       }
-      if (b.program() >= static_cast<int32_t>(rank->programs()->size()))
-        throw fail(fmt::format("buffer '{}' is of program {}, which does not exist",
-                               b.name()->str(), b.program()));
+      if (b.program() >= static_cast<int32_t>(rank.programs()->size()))
+        throw under.fail(fmt::format("buffer '{}' is of program {}, which does not exist",
+                                     b.name()->str(), b.program()));
     }
     // Lasting buffers lie apart from all others; those of one program apart where both live.
     std::vector<uint32_t> order;
-    for (uint32_t i = 0; i < rank->buffers()->size(); ++i)
-      if (buffer(i).view_of() < 0)
+    for (uint32_t i = 0; i < rank.buffers()->size(); ++i)
+      if (under.buffer(i).view_of() < 0)
         order.push_back(i);
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t l, uint32_t r) { return buffer(l).offset() < buffer(r).offset(); });
+    std::sort(order.begin(), order.end(), [&](uint32_t l, uint32_t r) {
+      return under.buffer(l).offset() < under.buffer(r).offset();
+    });
     for (size_t i = 0; i < order.size(); ++i)
       for (size_t j = i + 1;
-           j < order.size() &&
-           buffer(order[j]).offset() < buffer(order[i]).offset() + buffer(order[i]).bytes();
+           j < order.size() && under.buffer(order[j]).offset() <
+                                   under.buffer(order[i]).offset() + under.buffer(order[i]).bytes();
            ++j) {
-        const plan::Buffer &a = buffer(order[i]), &b = buffer(order[j]);
+        const plan::Buffer &a = under.buffer(order[i]), &b = under.buffer(order[j]);
         bool always = a.program() < 0 || b.program() < 0;
         bool together = a.program() == b.program() && a.first() <= b.last() &&
                         b.first() <= a.last() && a.first() >= 0 && b.first() >= 0;
         if (always || together)
-          throw fail(fmt::format("buffers '{}' and '{}' overlap while both live", a.name()->str(),
-                                 b.name()->str()));
+          throw under.fail(fmt::format("buffers '{}' and '{}' overlap while both live",
+                                       a.name()->str(), b.name()->str()));
       }
   }
 
   void state() {
-    auto check = [&](int32_t index, const std::string &what, const plan::Parameter &parameter) {
-      if (index < -1 || index >= static_cast<int32_t>(rank->buffers()->size()))
-        throw fail(
+    auto check = [&](int32_t index, const char *what, plan::BufferClass kind,
+                     const plan::Parameter &parameter) {
+      if (index < -1 || index >= static_cast<int32_t>(under.buffers()))
+        throw under.fail(
             fmt::format("parameter '{}' has no buffer for its {}", parameter.name()->str(), what));
       if (index < 0)
         return;
       uint64_t bytes = bytesOf(parameter.dtype());
       for (int64_t extent : *parameter.shape())
-        bytes *= static_cast<uint64_t>(extent);
-      if (buffer(static_cast<uint32_t>(index)).bytes() != bytes)
-        throw fail(fmt::format("parameter '{}' has a buffer of another size for its {}",
-                               parameter.name()->str(), what));
+        if (extent < 1 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes))
+          throw under.fail(fmt::format("parameter '{}' has a bad shape", parameter.name()->str()));
+      const plan::Buffer &b = under.buffer(static_cast<uint32_t>(index));
+      if (b.bytes() != bytes)
+        throw under.fail(fmt::format("parameter '{}' has {} bytes for its {}; expected {}",
+                                     parameter.name()->str(), b.bytes(), what, bytes));
+      if (b.buffer_class() != kind ||
+          under.buffer(under.root(static_cast<uint32_t>(index))).program() >= 0)
+        throw under.fail(fmt::format("parameter '{}' has its {} in a buffer that is not {} and "
+                                     "for ever",
+                                     parameter.name()->str(), what,
+                                     plan::EnumNameBufferClass(kind)));
     };
     std::set<std::string> names;
-    std::vector<bool> seen(plan.parameters()->size(), false);
-    for (const plan::ParameterState *s : *rank->state()) {
-      if (s->parameter() >= plan.parameters()->size() || seen[s->parameter()])
-        throw fail("has a parameter state that belongs to none, or two for one parameter");
+    std::vector<bool> seen(under.plan.parameters()->size(), false);
+    for (const plan::ParameterState *s : *rank.state()) {
+      if (s->parameter() >= under.plan.parameters()->size() || seen[s->parameter()])
+        throw under.fail("has a parameter state that belongs to none, or two for one parameter");
       seen[s->parameter()] = true;
-      const plan::Parameter &parameter = *plan.parameters()->Get(s->parameter());
+      const plan::Parameter &parameter = *under.plan.parameters()->Get(s->parameter());
       if (!names.insert(parameter.name()->str()).second)
-        throw fail(fmt::format("names the parameter '{}' twice", parameter.name()->str()));
-      check(s->value(), "value", parameter);
-      check(s->gradient(), "gradient", parameter);
-      check(s->moment1(), "first moment", parameter);
-      check(s->moment2(), "second moment", parameter);
-      if (s->value() < 0 || (parameter.trainable() && s->gradient() < 0))
-        throw fail(
-            fmt::format("parameter '{}' has no value or no gradient", parameter.name()->str()));
+        throw under.fail(fmt::format("names the parameter '{}' twice", parameter.name()->str()));
+      check(s->value(), "value", plan::BufferClass::Parameter, parameter);
+      check(s->moment1(), "first moment", plan::BufferClass::Optimizer, parameter);
+      check(s->moment2(), "second moment", plan::BufferClass::Optimizer, parameter);
+      if (s->value() < 0)
+        throw under.fail(fmt::format("parameter '{}' has no value", parameter.name()->str()));
     }
     if (std::find(seen.begin(), seen.end(), false) != seen.end())
-      throw fail("has a parameter that no rank keeps");
+      throw under.fail("has a parameter that no rank keeps");
   }
 
-  void program(const plan::Program &p, int32_t number) {
-    std::vector<bool> written(rank->buffers()->size(), false);
-    auto bind = [&](const plan::Binding *binding) {
-      if (binding->buffer() >= rank->buffers()->size())
-        throw fail(fmt::format("program {} binds '{}' to no buffer", p.name()->str(),
-                               binding->name()->str()));
-    };
-    for (const plan::Binding *binding : *p.inputs())
-      bind(binding);
-    for (const plan::Binding *binding : *p.outputs())
-      bind(binding);
-    std::vector<int> updates(rank->buffers()->size(), 0);
-    for (uint32_t i = 0; i < p.instructions()->size(); ++i) {
-      const plan::Instruction &instruction = *p.instructions()->Get(i);
-      place = fmt::format("program {}, instruction {} '{}'", p.name()->str(), i,
-                          instruction.name()->str());
-      auto touch = [&](const flatbuffers::Vector<uint32_t> &list, bool write) {
-        for (uint32_t index : list) {
-          if (index >= rank->buffers()->size())
-            throw fail(place + " names a buffer that does not exist");
-          const plan::Buffer &b = buffer(index);
-          if (b.program() >= 0 && b.program() != number)
-            throw fail(fmt::format("{} touches '{}' of another program", place, b.name()->str()));
-          uint32_t root = index;
-          while (buffer(root).view_of() >= 0)
-            root = static_cast<uint32_t>(buffer(root).view_of());
-          if (b.program() >= 0 && (buffer(root).first() > static_cast<int32_t>(i) ||
-                                   buffer(root).last() < static_cast<int32_t>(i)))
-            throw fail(
-                fmt::format("{} touches '{}', which does not live then", place, b.name()->str()));
-          if (write) {
-            written[root] = true;
-            ++updates[index];
-          } else if (b.program() >= 0 && !written[root]) {
-            throw fail(fmt::format("{} reads '{}' before anything was written to it", place,
-                                   b.name()->str()));
-          }
-        }
-      };
-      touch(*instruction.reads(), false);
-      touch(*instruction.writes(), true);
-      operation(instruction, number);
-    }
-    if (p.name()->str() == "update")
-      for (const plan::ParameterState *s : *rank->state()) {
-        const plan::Parameter &parameter = *plan.parameters()->Get(s->parameter());
-        int expected = parameter.trainable() ? 1 : 0;
-        if (updates[static_cast<size_t>(s->value())] != expected)
-          throw fail(fmt::format("updates the parameter '{}' {} times in a step; expected {}",
-                                 parameter.name()->str(), updates[static_cast<size_t>(s->value())],
-                                 expected));
-      }
-  }
-
-  /// Checks an argument: that it exists, is declared as read or written, and holds at least
-  /// `elements` numbers.
-  void argument(const plan::Instruction &instruction, int64_t index, int64_t elements, bool write) {
-    if (index < 0 || index >= static_cast<int64_t>(rank->buffers()->size()))
-      throw fail(place + " names a buffer that does not exist");
-    const auto &list = write ? *instruction.writes() : *instruction.reads();
-    if (std::find(list.begin(), list.end(), static_cast<uint32_t>(index)) == list.end())
-      throw fail(fmt::format("{} {} '{}' without declaring it", place, write ? "writes" : "reads",
-                             buffer(static_cast<uint32_t>(index)).name()->str()));
-    const plan::Buffer &b = buffer(static_cast<uint32_t>(index));
-    if (elements < 0 || static_cast<uint64_t>(elements) * bytesOf(b.dtype()) > b.bytes())
-      throw fail(fmt::format("{} needs {} elements of '{}', which has {} bytes", place, elements,
-                             b.name()->str(), b.bytes()));
-  }
-
-  /// The product of sizes that are each within 1 and 2^40, or an error.
-  int64_t product(std::initializer_list<int64_t> sizes) {
-    int64_t result = 1;
-    for (int64_t size : sizes)
-      if (size < 1 || size > (int64_t(1) << 40) || __builtin_mul_overflow(result, size, &result))
-        throw fail(place + " has a size that is not possible");
-    return result;
-  }
-  static int64_t matrix(int64_t rows, int64_t columns, int64_t ld) {
-    return (rows - 1) * ld + columns;
-  }
-
-  template <typename Table>
-  void attention(const plan::Instruction &i, const Table &t, bool gradient) {
-    int64_t heads = product({t.batch(), t.time(), t.heads(), t.head_size()});
-    int64_t packed = product({t.batch(), t.time(), t.heads() + 2 * t.kv_heads(), t.head_size()});
-    int64_t rows = product({t.batch(), t.heads(), t.time()});
-    if (t.kv_heads() < 1 || t.heads() % t.kv_heads() != 0 || !(t.dropout() >= 0 && t.dropout() < 1))
-      throw fail(place + " has heads or a dropout rate that are not possible");
-    argument(i, t.qkv(), packed, false);
-    argument(i, t.out(), heads, !gradient);
-    argument(i, t.lse(), rows, !gradient);
-    argument(i, t.workspace(),
-             attentionWorkspaceBytes(t.time(), t.head_size()) / 4 * plan.threads(), true);
-    if (t.dropout() > 0) {
-      argument(i, t.random(), 2, false);
-      argument(i, t.examples(), t.batch(), false);
-    }
-  }
-
-  void operation(const plan::Instruction &i, int32_t) {
-    switch (i.operation_type()) {
-    case plan::Operation::Kernel: {
-      const plan::Kernel &k = *i.operation_as_Kernel();
-      for (uint32_t index : *k.arguments())
-        if (index >= rank->buffers()->size() ||
-            (std::find(i.reads()->begin(), i.reads()->end(), index) == i.reads()->end() &&
-             std::find(i.writes()->begin(), i.writes()->end(), index) == i.writes()->end()))
-          throw fail(place + " passes a buffer that it does not declare");
-      if (k.units() < 1 || k.grain() < 1 || k.symbol()->size() == 0)
-        throw fail(place + " has no kernel or no work");
-      break;
-    }
-    case plan::Operation::Gemm: {
-      const plan::Gemm &g = *i.operation_as_Gemm();
-      product({g.m(), g.n(), g.k(), 1});
-      if (g.lda() < (g.transpose_a() ? g.m() : g.k()) ||
-          g.ldb() < (g.transpose_b() ? g.k() : g.n()) || g.ldc() < g.n() || g.tile_m() < 1 ||
-          g.tile_n() < 1)
-        throw fail(place + " has leading dimensions or tiles that are too small");
-      argument(i, g.a(),
-               g.transpose_a() ? matrix(g.k(), g.m(), g.lda()) : matrix(g.m(), g.k(), g.lda()),
-               false);
-      argument(i, g.b(),
-               g.transpose_b() ? matrix(g.n(), g.k(), g.ldb()) : matrix(g.k(), g.n(), g.ldb()),
-               false);
-      argument(i, g.c(), matrix(g.m(), g.n(), g.ldc()), true);
-      if (g.bias() >= 0)
-        argument(i, g.bias(), g.n(), false);
-      break;
-    }
-    case plan::Operation::Attention:
-      attention(i, *i.operation_as_Attention(), false);
-      break;
-    case plan::Operation::AttentionGrad: {
-      const plan::AttentionGrad &t = *i.operation_as_AttentionGrad();
-      attention(i, t, true);
-      argument(i, t.d_out(), product({t.batch(), t.time(), t.heads(), t.head_size()}), false);
-      argument(i, t.d_qkv(),
-               product({t.batch(), t.time(), t.heads() + 2 * t.kv_heads(), t.head_size()}), true);
-      break;
-    }
-    case plan::Operation::Copy: {
-      const plan::Copy &c = *i.operation_as_Copy();
-      argument(i, c.source(), 1, false);
-      argument(i, c.destination(), 1, true);
-      uint64_t needed = buffer(c.source()).bytes() *
-                        (c.per_micro_batch() ? static_cast<uint64_t>(plan.micro_batches()) : 1);
-      if (buffer(c.destination()).bytes() != needed)
-        throw fail(place + " copies between buffers of other sizes");
-      break;
-    }
-    case plan::Operation::Zero:
-      argument(i, i.operation_as_Zero()->buffer(), 1, true);
-      break;
-    case plan::Operation::Accumulate: {
-      const plan::Accumulate &a = *i.operation_as_Accumulate();
-      argument(i, a.source(), a.units(), false);
-      argument(i, a.source(), a.units(), true);
-      for (uint32_t level : *a.levels())
-        argument(i, level, a.units(), true);
-      if (a.units() < 1 || a.grain() < 1 ||
-          (int64_t(1) << a.levels()->size()) <= plan.micro_batches() - 1)
-        throw fail(place + " has too few levels for the micro-batches of a step");
-      break;
-    }
-    default:
-      throw fail(place + " has an operation that this program does not know");
-    }
-  }
-
-  const plan::Plan &plan;
-  const std::string &name;
-  const plan::RankClass *rank = nullptr;
-  std::string place;
+  const PlanUnderCheck &under;
+  const plan::RankClass &rank;
 };
 
 } // namespace
 
 void verifyPlan(const plan::Plan &plan, const std::string &name) {
-  PlanVerifier(plan, name).run();
+  if (plan.rank_classes()->size() != 1)
+    throw badInput("plan " + name,
+                   fmt::format("has {} classes of ranks", plan.rank_classes()->size()),
+                   "this program runs plans for one rank");
+  PlanUnderCheck under{plan, *plan.rank_classes()->Get(0), name};
+  constexpr int64_t most = int64_t(1) << 20; // so that products of three fit
+  for (auto [what, size] : {std::pair{"batch", plan.batch()},
+                            {"micro_batch", plan.micro_batch()},
+                            {"micro_batches", plan.micro_batches()},
+                            {"time", plan.time()},
+                            {"threads", plan.threads()},
+                            {"vocabulary", plan.vocabulary()},
+                            {"softmax", plan.softmax()}})
+    if (size < 1 || size > most)
+      throw under.fail(fmt::format("has {} {}; expected 1 to {}", what, size, most));
+  int64_t rounds = (plan.batch() + plan.micro_batch() - 1) / plan.micro_batch();
+  if (plan.dp() == 1 && plan.micro_batches() != rounds)
+    throw under.fail(fmt::format("has {} micro-batches of {} for a batch of {}; expected {}",
+                                 plan.micro_batches(), plan.micro_batch(), plan.batch(), rounds));
+  PlanVerifier(under).run();
 }
 
 } // namespace ftlm

@@ -47,22 +47,21 @@ int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sam
 void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTokens,
                     const Sampling &sampling, const std::function<void(int32_t)> &emit) {
   Executor &run = session.executor();
-  if (!run.hasProgram("generate"))
-    throw badInput("plan", "has no program to generate with");
+  const auto purpose = plan::Purpose::Generate;
+  auto time = static_cast<size_t>(session.require(purpose).time());
   if (prompt.empty())
     throw badInput("--prompt", "is empty", "give at least one character to go on from");
-  auto time = static_cast<size_t>(session.plan().time());
-  std::span<int32_t> tokens = run.input<int32_t>("generate", "tokens"),
-                     positions = run.input<int32_t>("generate", "positions");
+  std::span<int32_t> tokens = run.input<int32_t>(purpose, plan::InputKind::Tokens),
+                     positions = run.input<int32_t>(purpose, plan::InputKind::Positions);
   for (int64_t i = 0; i < maxTokens; ++i) {
     // The last positions that fit; what is right of the last token is not seen by it.
     size_t count = std::min(prompt.size(), time);
     std::fill(tokens.begin(), tokens.end(), 0);
     std::copy(prompt.end() - static_cast<std::ptrdiff_t>(count), prompt.end(), tokens.begin());
     positions[0] = static_cast<int32_t>(count - 1);
-    run.run("generate");
+    run.run(purpose);
     int32_t next =
-        sampleToken(run.output<float>("generate", "logits"),
+        sampleToken(run.output<float>(purpose, plan::OutputKind::Logits),
                     std::min(session.plan().vocabulary(), session.plan().softmax()), sampling, i);
     prompt.push_back(next);
     emit(next);

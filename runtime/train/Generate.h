@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text from a model: draws one token after the other from the logits of the plan's program
-// `generate`. Ids outside the vocabulary cannot be drawn. The same seed gives the same text.
+// for generation. Ids outside the vocabulary cannot be drawn. The same seed gives the same text.
 #pragma once
 
 #include "runtime/train/Session.h"

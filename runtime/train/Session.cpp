@@ -4,13 +4,17 @@
 #include "runtime/device/Philox.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 namespace ftlm {
 
-Session::Session(const std::filesystem::path &path, int threads) : loaded(LoadedPlan::load(path)) {
+Session::Session(const std::filesystem::path &path, int threads)
+    : name(path.string()), loaded(LoadedPlan::load(path)) {
   int64_t most =
       std::min<int64_t>(plan().threads(), std::max(1u, std::thread::hardware_concurrency()));
   run = std::make_unique<Executor>(
@@ -32,46 +36,65 @@ void Session::initialize(uint64_t seed) {
   }
 }
 
-static void fill(Executor &run, const char *program, const MicroBatch &data) {
-  auto copy = [&](const auto &from, auto to) {
-    std::copy_n(from.begin(), std::min(from.size(), to.size()), to.begin());
+const plan::Program &Session::require(plan::Purpose purpose) const {
+  if (const plan::Program *found = run->program(purpose))
+    return *found;
+  std::vector<std::string> known;
+  for (const plan::Program *program : *plan().rank_classes()->Get(0)->programs())
+    known.push_back(plan::EnumNamePurpose(program->purpose()));
+  throw badInput(name,
+                 fmt::format("has no program for the purpose {}; its programs are for: {}",
+                             plan::EnumNamePurpose(purpose),
+                             known.empty() ? "nothing" : fmt::format("{}", fmt::join(known, ", "))),
+                 "use a plan that was compiled with it");
+}
+
+/// Puts the micro-batches behind one another into the inputs of a program that has them.
+void Session::fill(plan::Purpose purpose, std::span<const MicroBatch> microBatches) {
+  auto put = [&](auto to, auto member) {
+    for (const MicroBatch &data : microBatches) {
+      const auto &from = data.*member;
+      size_t count = std::min(from.size(), to.size());
+      std::copy_n(from.begin(), count, to.begin());
+      to = to.subspan(count);
+    }
   };
-  copy(data.tokens, run.input<int32_t>(program, "tokens"));
-  copy(data.targets, run.input<int32_t>(program, "targets"));
-  copy(data.weights, run.input<float>(program, "weights"));
-  copy(data.examples, run.input<int32_t>(program, "examples"));
+  put(run->input<int32_t>(purpose, plan::InputKind::Tokens), &MicroBatch::tokens);
+  put(run->input<int32_t>(purpose, plan::InputKind::Targets), &MicroBatch::targets);
+  put(run->input<float>(purpose, plan::InputKind::Weights), &MicroBatch::weights);
+  put(run->input<int32_t>(purpose, plan::InputKind::Examples), &MicroBatch::examples);
 }
 
 StepResult Session::step(const StepData &data, int64_t step, uint64_t seed, double rate,
                          int64_t updates, const Hyper &hyper) {
-  std::span<int64_t> random = run->input<int64_t>("micro_batch", "random");
-  random[0] = static_cast<int64_t>(seed);
-  random[1] = step;
-  for (size_t g = 0; g < data.microBatches.size(); ++g) {
-    fill(*run, "micro_batch", data.microBatches[g]);
-    run->run("micro_batch", static_cast<int64_t>(g), static_cast<int64_t>(g));
-  }
+  const auto train = plan::Purpose::Train;
+  require(train);
+  auto microBatches = static_cast<size_t>(plan().micro_batches());
+  FTLM_CHECK(
+      data.microBatches.size() == microBatches,
+      fmt::format("a step of {} micro-batches got {}", microBatches, data.microBatches.size()));
+  fill(train, data.microBatches);
+  auto numbers = [](auto to, const auto &from) {
+    std::transform(from.begin(), from.begin() + std::min(from.size(), to.size()), to.begin(),
+                   [](auto x) { return static_cast<typename decltype(to)::value_type>(x); });
+  };
+  numbers(run->input<int64_t>(train, plan::InputKind::Random),
+          std::array{static_cast<int64_t>(seed), step});
   double t = static_cast<double>(updates + 1);
-  std::span<float> h = run->input<float>("update", "hyper");
-  const double numbers[] = {rate,
-                            hyper.beta1,
-                            hyper.beta2,
-                            hyper.eps,
-                            hyper.weightDecay,
-                            hyper.clip,
-                            1 - std::pow(hyper.beta1, t),
-                            1 - std::pow(hyper.beta2, t)};
-  std::transform(std::begin(numbers), std::end(numbers), h.begin(),
-                 [](double x) { return static_cast<float>(x); });
-  run->run("update");
-  return {treeSum(run->output<float>("micro_batch", "losses")),
-          run->output<float>("update", "grad_norm")[0]};
+  numbers(run->input<float>(train, plan::InputKind::Hyper),
+          std::array{rate, hyper.beta1, hyper.beta2, hyper.eps, hyper.weightDecay, hyper.clip,
+                     1 - std::pow(hyper.beta1, t), 1 - std::pow(hyper.beta2, t)});
+  run->run(train);
+  return {treeSum(run->output<float>(train, plan::OutputKind::Loss).first(microBatches)),
+          run->output<float>(train, plan::OutputKind::GradNorm)[0]};
 }
 
 double Session::evaluate(const MicroBatch &data) {
-  fill(*run, "evaluate", data);
-  run->run("evaluate");
-  return run->output<float>("evaluate", "loss")[0];
+  const auto purpose = plan::Purpose::Evaluate;
+  require(purpose);
+  fill(purpose, {&data, 1});
+  run->run(purpose);
+  return run->output<float>(purpose, plan::OutputKind::Loss)[0];
 }
 
 uint64_t Session::peakResidentBytes() {

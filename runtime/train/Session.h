@@ -34,7 +34,11 @@ public:
   /// Draws fresh parameters.
   void initialize(uint64_t seed);
 
-  /// Forward and backward of all micro-batches of step `step`, then one update. `rate` is the
+  /// The program for a purpose; an error that names the purpose and those that the plan has when
+  /// there is none.
+  const plan::Program &require(plan::Purpose purpose) const;
+
+  /// Runs the training program once: all micro-batches of step `step` and one update. `rate` is the
   /// learning rate and `updates` how many updates were done before.
   StepResult step(const StepData &data, int64_t step, uint64_t seed, double rate, int64_t updates,
                   const Hyper &hyper);
@@ -46,6 +50,9 @@ public:
   static uint64_t peakResidentBytes();
 
 private:
+  void fill(plan::Purpose purpose, std::span<const MicroBatch> microBatches);
+
+  std::string name; // of the plan's file
   LoadedPlan loaded;
   std::unique_ptr<Executor> run;
 };

@@ -68,7 +68,7 @@ void runSteps(const StepOptions &o) {
   std::vector<float> losses, norms;
   std::vector<std::vector<float>> kept;
   std::vector<TensorView> dump;
-  auto add = [&](const std::string &prefix, size_t i, std::span<float> values) {
+  auto add = [&](const std::string &prefix, size_t i, std::span<const float> values) {
     const plan::Parameter &parameter = *plan.parameters()->Get(static_cast<uint32_t>(i));
     std::vector<int64_t> shape(parameter.shape()->begin(), parameter.shape()->end());
     if (parameter.view() > 0) {
@@ -88,11 +88,13 @@ void runSteps(const StepOptions &o) {
                                      schedule.rate(step), step, o.hyper);
     losses.push_back(static_cast<float>(result.loss));
     norms.push_back(static_cast<float>(result.gradNorm));
-    // The update scales gradients as it reads them: these are still those before clipping.
-    if (step == 0)
-      for (size_t i = 0; i < session.parameters(); ++i)
-        if (std::span<float> gradient = session.executor().gradient(i); !gradient.empty())
-          add("grad.", i, gradient);
+    // Outputs are gone with the next step. Frozen parameters have no gradient.
+    for (size_t i = 0; step == 0 && i < session.parameters(); ++i) {
+      std::span<const float> gradient = session.executor().output<float>(
+          plan::Purpose::Train, plan::OutputKind::Gradient, static_cast<int32_t>(i));
+      if (!gradient.empty())
+        add("grad.", i, gradient);
+    }
   }
   for (size_t i = 0; i < session.parameters(); ++i)
     add("final.", i, session.executor().value(i));

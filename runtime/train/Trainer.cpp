@@ -151,8 +151,9 @@ int train(const TrainOptions &options) {
   Clock::time_point started = Clock::now();
   Session session(options.plan, options.threads);
   const plan::Plan &plan = session.plan();
-  if (!session.executor().hasProgram("micro_batch") || !session.executor().hasProgram("update"))
-    throw badInput(options.plan.string(), "has no training program");
+  session.require(plan::Purpose::Train);
+  if (!options.valid.empty())
+    session.require(plan::Purpose::Evaluate);
   BatchSource source(dataOptions(options, plan));
   for (const std::string &note : source.notes())
     fmt::print(stderr, "note: {}\n", note);

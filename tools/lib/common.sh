@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build_packages=(g++ cmake ninja-build ccache libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools lld-22
   libdnnl-dev libomp-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libtomlplusplus-dev
   nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev)
-test_packages=(libgtest-dev libgmock-dev python3 python3-numpy python3-pytest clang-format-22)
+test_packages=(libgtest-dev libgmock-dev python3 python3-numpy python3-pytest clang-format-22 clang-tidy-22)
 
 say() { printf '\n==> %s\n' "$*"; }
 
@@ -20,6 +20,8 @@ install_packages() {
   done
   [ ${#missing[@]} -eq 0 ] && return 0
   [ "$(id -u)" -eq 0 ] || sudo=sudo
+  [ -z "$sudo" ] || command -v sudo >/dev/null ||
+    { echo "error: no right to install packages (no root, no sudo); an administrator can: apt-get install ${missing[*]}" >&2; return 2; }
   say "installing ${#missing[@]} Debian packages: ${missing[*]}"
   $sudo apt-get update -q
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" ||

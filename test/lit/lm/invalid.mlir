@@ -51,8 +51,8 @@ lm.param @"h.*.w" layers(2) : tensor<4x4xf32> init <normal, 2.0e-02> stored [#lm
 // -----
 
 // use_of_nothing
-lm.program @p() {
-  // expected-error@+1 {{'lm.use' op refers to @w, which is no lm.param}}
+lm.program objective @p() -> () {
+  // expected-error@+1 {{'lm.use' op refers to @w, which is no lm.param and no lm.state}}
   %0 = lm.use @w : tensor<4x4xf32>
   lm.return
 }
@@ -61,7 +61,7 @@ lm.program @p() {
 
 // use_of_another_type
 lm.param @w : tensor<4x4xf32> init <normal, 2.0e-02>
-lm.program @p() {
+lm.program objective @p() -> () {
   // expected-error@+1 {{'lm.use' op has type 'tensor<4x5xf32>', but @w is declared 'tensor<4x4xf32>'}}
   %0 = lm.use @w : tensor<4x5xf32>
   lm.return
@@ -71,7 +71,7 @@ lm.program @p() {
 
 // family_outside_a_layer
 lm.param @"h.*.w" layers(2) : tensor<4x4xf32> init <normal, 2.0e-02>
-lm.program @p() {
+lm.program objective @p() -> () {
   // expected-error@+1 {{'lm.use' op outside a layer class refers to the family @"h.*.w"}}
   %0 = lm.use @"h.*.w" : tensor<4x4xf32>
   lm.return
@@ -90,21 +90,21 @@ lm.layer_class @block(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 // call_of_nothing
-lm.program @p(%x: tensor<4xf32>) {
+lm.program objective @p(%tokens: tensor<4xf32>) -> () {
   // expected-error@+1 {{'lm.layer_call' op calls @block, which is no lm.layer_class}}
-  %0 = lm.layer_call @block(%x) layer(0) : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = lm.layer_call @block(%tokens) layer(0) : (tensor<4xf32>) -> tensor<4xf32>
   lm.return
 }
 
 // -----
 
 // call_of_another_type
-lm.layer_class @block(%x: tensor<4xf32>) -> tensor<4xf32> {
-  lm.return %x : tensor<4xf32>
+lm.layer_class @block(%tokens: tensor<4xf32>) -> tensor<4xf32> {
+  lm.return %tokens : tensor<4xf32>
 }
-lm.program @p(%x: tensor<5xf32>) {
+lm.program objective @p(%tokens: tensor<5xf32>) -> () {
   // expected-error@+1 {{'lm.layer_call' op has type '(tensor<5xf32>) -> tensor<5xf32>', but @block is '(tensor<4xf32>) -> tensor<4xf32>'}}
-  %0 = lm.layer_call @block(%x) layer(0) : (tensor<5xf32>) -> tensor<5xf32>
+  %0 = lm.layer_call @block(%tokens) layer(0) : (tensor<5xf32>) -> tensor<5xf32>
   lm.return
 }
 
@@ -112,29 +112,29 @@ lm.program @p(%x: tensor<5xf32>) {
 
 // call_of_a_layer_too_many
 lm.param @"h.*.b" layers(2) : tensor<4xf32> init <constant, 0.0>
-lm.layer_class @block(%x: tensor<4xf32>) -> tensor<4xf32> {
+lm.layer_class @block(%tokens: tensor<4xf32>) -> tensor<4xf32> {
   %b = lm.use @"h.*.b" : tensor<4xf32>
-  %0 = lm.add %x, %b : tensor<4xf32>
+  %0 = lm.add %tokens, %b : tensor<4xf32>
   lm.return %0 : tensor<4xf32>
 }
-lm.program @p(%x: tensor<4xf32>) {
+lm.program objective @p(%tokens: tensor<4xf32>) -> () {
   // expected-error@+1 {{'lm.layer_call' op runs layer 2, but @"h.*.b" has layers 0 to 1}}
-  %0 = lm.layer_call @block(%x) layer(2) : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = lm.layer_call @block(%tokens) layer(2) : (tensor<4xf32>) -> tensor<4xf32>
   lm.return
 }
 
 // -----
 
 // return_of_another_type
-lm.program @p(%x: tensor<4xf32>) -> tensor<5xf32> {
+lm.program objective @p(%tokens: tensor<4xf32>) -> (loss: tensor<5xf32>) {
   // expected-error@+1 {{'lm.return' op returns ('tensor<4xf32>'), but p declares ('tensor<5xf32>')}}
-  lm.return %x : tensor<4xf32>
+  lm.return %tokens : tensor<4xf32>
 }
 
 // -----
 
 // embedding_result
-lm.program @p(%t: tensor<4x8xi32>, %w: tensor<97x48xf32>) {
+lm.layer_class @p(%t: tensor<4x8xi32>, %w: tensor<97x48xf32>) {
   // expected-error@+1 {{'lm.embedding' op has a result of shape [4, 8, 47]; expected [4, 8, 48]}}
   %0 = lm.embedding %t, %w : tensor<4x8xi32>, tensor<97x48xf32> -> tensor<4x8x47xf32>
   lm.return
@@ -143,7 +143,7 @@ lm.program @p(%t: tensor<4x8xi32>, %w: tensor<97x48xf32>) {
 // -----
 
 // embedding_ranks
-lm.program @p(%t: tensor<8xi32>, %w: tensor<97x48xf32>) {
+lm.layer_class @p(%t: tensor<8xi32>, %w: tensor<97x48xf32>) {
   // expected-error@+1 {{'lm.embedding' op expects tokens of rank 2 and a table of rank 2}}
   %0 = lm.embedding %t, %w : tensor<8xi32>, tensor<97x48xf32> -> tensor<4x8x48xf32>
   lm.return
@@ -152,7 +152,7 @@ lm.program @p(%t: tensor<8xi32>, %w: tensor<97x48xf32>) {
 // -----
 
 // embedding_positions
-lm.program @p(%t: tensor<4x8xi32>, %w: tensor<97x48xf32>, %p: tensor<8x48xf32>) {
+lm.layer_class @p(%t: tensor<4x8xi32>, %w: tensor<97x48xf32>, %p: tensor<8x48xf32>) {
   // expected-error@+1 {{'lm.embedding' op needs rows 1 to 9 of width 48 for its positions, found 'tensor<8x48xf32>'}}
   %0 = lm.embedding %t, %w positions %p offset(1) : tensor<4x8xi32>, tensor<97x48xf32>, tensor<8x48xf32> -> tensor<4x8x48xf32>
   lm.return
@@ -161,7 +161,7 @@ lm.program @p(%t: tensor<4x8xi32>, %w: tensor<97x48xf32>, %p: tensor<8x48xf32>) 
 // -----
 
 // linear_input
-lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<47x9xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %w: tensor<47x9xf32>) {
   // expected-error@+1 {{'lm.linear' op has an input of width 48, but a weight for 47}}
   %0 = lm.linear %x, %w : tensor<4x8x48xf32>, tensor<47x9xf32> -> tensor<4x8x9xf32>
   lm.return
@@ -170,7 +170,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<47x9xf32>) {
 // -----
 
 // linear_result
-lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>) {
   // expected-error@+1 {{'lm.linear' op has a result of width 8, but a weight for 9}}
   %0 = lm.linear %x, %w : tensor<4x8x48xf32>, tensor<48x9xf32> -> tensor<4x8x8xf32>
   lm.return
@@ -179,7 +179,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>) {
 // -----
 
 // linear_transposed_result
-lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<9x48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %w: tensor<9x48xf32>) {
   // expected-error@+1 {{'lm.linear' op has a result of width 10, but a weight for 9}}
   %0 = lm.linear %x, %w transposed : tensor<4x8x48xf32>, tensor<9x48xf32> -> tensor<4x8x10xf32>
   lm.return
@@ -188,7 +188,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<9x48xf32>) {
 // -----
 
 // linear_rows
-lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>) {
   // expected-error@+1 {{'lm.linear' op has result rows of shape [8, 4]; expected [4, 8]}}
   %0 = lm.linear %x, %w : tensor<4x8x48xf32>, tensor<48x9xf32> -> tensor<8x4x9xf32>
   lm.return
@@ -197,7 +197,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>) {
 // -----
 
 // linear_weight
-lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %w: tensor<48xf32>) {
   // expected-error@+1 {{'lm.linear' op expects a weight of rank 2 and tensors of rank 1 or more}}
   %0 = lm.linear %x, %w : tensor<4x8x48xf32>, tensor<48xf32> -> tensor<4x8x9xf32>
   lm.return
@@ -206,7 +206,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48xf32>) {
 // -----
 
 // linear_bias
-lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>, %b: tensor<8xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>, %b: tensor<8xf32>) {
   // expected-error@+1 {{'lm.linear' op has a bias of shape [8]; expected [9]}}
   %0 = lm.linear %x, %w bias %b : tensor<4x8x48xf32>, tensor<48x9xf32>, tensor<8xf32> -> tensor<4x8x9xf32>
   lm.return
@@ -215,7 +215,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %w: tensor<48x9xf32>, %b: tensor<8xf32>) {
 // -----
 
 // norm_kind
-lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
   // expected-error@+1 {{expected layer_norm or rms_norm, found batch_norm}}
   %0:3 = lm.norm batch_norm %x gain %g epsilon(1.0e-05) : tensor<4x8x48xf32> -> tensor<4x8xf32>
   lm.return
@@ -224,7 +224,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
 // -----
 
 // norm_statistics
-lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
   // expected-error@+1 {{'lm.norm' op has a mean of shape [8]; expected [4, 8]}}
   %0:3 = lm.norm rms_norm %x gain %g epsilon(1.0e-05) : tensor<4x8x48xf32> -> tensor<8xf32>
   lm.return
@@ -233,7 +233,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
 // -----
 
 // rms_norm_with_bias
-lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
   // expected-error@+1 {{'lm.norm' op of kind rms_norm has no bias}}
   %0:3 = lm.norm rms_norm %x gain %g bias %g epsilon(1.0e-05) : tensor<4x8x48xf32> -> tensor<4x8xf32>
   lm.return
@@ -242,7 +242,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
 // -----
 
 // norm_epsilon
-lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
   // expected-error@+1 {{'lm.norm' op needs an epsilon above 0}}
   %0:3 = lm.norm layer_norm %x gain %g bias %g epsilon(0.0) : tensor<4x8x48xf32> -> tensor<4x8xf32>
   lm.return
@@ -251,79 +251,79 @@ lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>) {
 // -----
 
 // attention_heads
-lm.program @p(%q: tensor<4x8x144xf32>) {
-  // expected-error@+1 {{'lm.attention' op expects qkv of rank 3 and heads that are a multiple of kv_heads; found 4 and 3}}
-  %0:2 = lm.attention %q heads(4) kv_heads(3) scale(0.5) : tensor<4x8x144xf32> -> tensor<4x8x48xf32>, tensor<4x4x8xf32>
+lm.layer_class @p(%q: tensor<4x8x144xf32>) {
+  // expected-error@+1 {{'lm.attention' op expects queries of rank 3 and heads that are a multiple of kv_heads; found 4 and 3}}
+  %0:2 = lm.attention %q heads(4) kv_heads(3) scale(0.5) : (tensor<4x8x144xf32>) -> (tensor<4x8x48xf32>, tensor<4x4x8xf32>)
   lm.return
 }
 
 // -----
 
 // attention_width
-lm.program @p(%q: tensor<4x8x144xf32>) {
+lm.layer_class @p(%q: tensor<4x8x144xf32>) {
   // expected-error@+1 {{'lm.attention' op cannot cut a width of 144 into 5 queries and 2 x 5 keys and values}}
-  %0:2 = lm.attention %q heads(5) kv_heads(5) scale(0.5) : tensor<4x8x144xf32> -> tensor<4x8x48xf32>, tensor<4x5x8xf32>
+  %0:2 = lm.attention %q heads(5) kv_heads(5) scale(0.5) : (tensor<4x8x144xf32>) -> (tensor<4x8x48xf32>, tensor<4x5x8xf32>)
   lm.return
 }
 
 // -----
 
 // attention_output
-lm.program @p(%q: tensor<4x8x144xf32>) {
+lm.layer_class @p(%q: tensor<4x8x144xf32>) {
   // expected-error@+1 {{'lm.attention' op has an output of shape [4, 8, 47]; expected [4, 8, 48]}}
-  %0:2 = lm.attention %q heads(4) kv_heads(4) scale(0.5) : tensor<4x8x144xf32> -> tensor<4x8x47xf32>, tensor<4x4x8xf32>
+  %0:2 = lm.attention %q heads(4) kv_heads(4) scale(0.5) : (tensor<4x8x144xf32>) -> (tensor<4x8x47xf32>, tensor<4x4x8xf32>)
   lm.return
 }
 
 // -----
 
 // attention_lse
-lm.program @p(%q: tensor<4x8x144xf32>) {
+lm.layer_class @p(%q: tensor<4x8x144xf32>) {
   // expected-error@+1 {{'lm.attention' op has an lse of shape [4, 8, 4]; expected [4, 4, 8]}}
-  %0:2 = lm.attention %q heads(4) kv_heads(4) scale(0.5) : tensor<4x8x144xf32> -> tensor<4x8x48xf32>, tensor<4x8x4xf32>
+  %0:2 = lm.attention %q heads(4) kv_heads(4) scale(0.5) : (tensor<4x8x144xf32>) -> (tensor<4x8x48xf32>, tensor<4x8x4xf32>)
   lm.return
 }
 
 // -----
 
 // attention_site_without_dropout
-lm.program @p(%q: tensor<4x8x144xf32>) {
-  // expected-error@+1 {{'lm.attention' op has a site without a dropout}}
-  %0:2 = lm.attention %q heads(4) kv_heads(4) scale(0.5) {site = 1 : i64} : tensor<4x8x144xf32> -> tensor<4x8x48xf32>, tensor<4x4x8xf32>
+lm.layer_class @p(%q: tensor<4x8x144xf32>) {
+  // expected-error@+1 {{'lm.attention' op needs dropout, site, random and examples together, or none of them}}
+  %0:2 = lm.attention %q heads(4) kv_heads(4) scale(0.5) {site = 1 : i64} : (tensor<4x8x144xf32>) -> (tensor<4x8x48xf32>, tensor<4x4x8xf32>)
   lm.return
 }
 
 // -----
 
 // dropout_rate
-lm.program @p(%x: tensor<4x8x48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %r: tensor<2xi64>) {
   // expected-error@+1 {{'lm.dropout' op has a dropout rate of 1.000000e+00; expected 0 <= rate < 1}}
-  %0 = lm.dropout %x rate(1.0) site(1) : tensor<4x8x48xf32>
+  %0 = lm.dropout %x rate(1.0) site(1) random %r : tensor<4x8x48xf32>, tensor<2xi64>
   lm.return
 }
 
 // -----
 
 // dropout_site
-lm.program @p(%x: tensor<4x8x48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %r: tensor<2xi64>) {
   // expected-error@+1 {{'lm.dropout' op has random site 16; expected 0 to 15}}
-  %0 = lm.dropout %x rate(0.1) site(16) : tensor<4x8x48xf32>
+  %0 = lm.dropout %x rate(0.1) site(16) random %r : tensor<4x8x48xf32>, tensor<2xi64>
   lm.return
 }
 
 // -----
 
 // dropout_of_a_scalar
-lm.program @p(%x: tensor<f32>) {
+lm.layer_class @p(%x: tensor<f32>, %r: tensor<2xi64>) {
   // expected-error@+1 {{'lm.dropout' op has an input of rank 0; expected rank 1 or more}}
-  %0 = lm.dropout %x rate(0.1) site(1) : tensor<f32>
+  %0 = lm.dropout %x rate(0.1) site(1) random %r : tensor<f32>, tensor<2xi64>
   lm.return
 }
 
 // -----
 
 // take_position_rank
-lm.program @p(%x: tensor<4x8xf32>, %p: tensor<4xi32>) {
+lm.layer_class @p(%x: tensor<4x8xf32>, %p: tensor<4xi32>) {
   // expected-error@+1 {{'lm.take_position' op expects an input of rank 3}}
   %0 = lm.take_position %x, %p : tensor<4x8xf32>, tensor<4xi32> -> tensor<4x48xf32>
   lm.return
@@ -332,7 +332,7 @@ lm.program @p(%x: tensor<4x8xf32>, %p: tensor<4xi32>) {
 // -----
 
 // take_position_positions
-lm.program @p(%x: tensor<4x8x48xf32>, %p: tensor<3xi32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %p: tensor<3xi32>) {
   // expected-error@+1 {{'lm.take_position' op has positions of shape [3]; expected [4]}}
   %0 = lm.take_position %x, %p : tensor<4x8x48xf32>, tensor<3xi32> -> tensor<4x48xf32>
   lm.return
@@ -341,7 +341,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %p: tensor<3xi32>) {
 // -----
 
 // take_position_result
-lm.program @p(%x: tensor<4x8x48xf32>, %p: tensor<4xi32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %p: tensor<4xi32>) {
   // expected-error@+1 {{'lm.take_position' op has a result of shape [4, 8]; expected [4, 48]}}
   %0 = lm.take_position %x, %p : tensor<4x8x48xf32>, tensor<4xi32> -> tensor<4x8xf32>
   lm.return
@@ -350,7 +350,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %p: tensor<4xi32>) {
 // -----
 
 // cross_entropy_rows
-lm.program @p(%l: tensor<4x8x97xf32>, %t: tensor<4xi32>, %w: tensor<4xf32>) {
+lm.layer_class @p(%l: tensor<4x8x97xf32>, %t: tensor<4xi32>, %w: tensor<4xf32>) {
   // expected-error@+1 {{'lm.cross_entropy' op has targets, weights, losses or lse of shape [4]; expected [4, 8]}}
   %0:2 = lm.cross_entropy %l, %t, %w : tensor<4x8x97xf32> -> tensor<4xf32>
   lm.return
@@ -359,7 +359,7 @@ lm.program @p(%l: tensor<4x8x97xf32>, %t: tensor<4xi32>, %w: tensor<4xf32>) {
 // -----
 
 // sum_result
-lm.program @p(%x: tensor<4x8x48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>) {
   // expected-error@+1 {{'lm.sum' op has a result of shape [1]; expected []}}
   %0 = lm.sum %x : tensor<4x8x48xf32> -> tensor<1xf32>
   lm.return
@@ -368,7 +368,7 @@ lm.program @p(%x: tensor<4x8x48xf32>) {
 // -----
 
 // dynamic_shape
-lm.program @p(%x: tensor<?xf32>) {
+lm.layer_class @p(%x: tensor<?xf32>) {
   // expected-error@+1 {{'lm.add' op operand #0 must be statically shaped tensor of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<?xf32>'}}
   %0 = lm.add %x, %x : tensor<?xf32>
   lm.return
@@ -377,7 +377,7 @@ lm.program @p(%x: tensor<?xf32>) {
 // -----
 
 // embedding_grad_adjoint
-lm.program @p(%t: tensor<4x8xi32>, %x: tensor<4x8x48xf32>) {
+lm.layer_class @p(%t: tensor<4x8xi32>, %x: tensor<4x8x48xf32>) {
   // expected-error@+1 {{'lm.embedding_grad' op has an adjoint of shape [4, 8, 48]; expected [4, 8, 47]}}
   %0 = lm.embedding_grad %t, %x : tensor<4x8xi32>, tensor<4x8x48xf32> -> tensor<97x47xf32>
   lm.return
@@ -386,7 +386,7 @@ lm.program @p(%t: tensor<4x8xi32>, %x: tensor<4x8x48xf32>) {
 // -----
 
 // position_grad_rows
-lm.program @p(%x: tensor<4x8x48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>) {
   // expected-error@+1 {{'lm.position_grad' op fills rows 2 to 10 of width 48, but its result is 'tensor<9x48xf32>'}}
   %0 = lm.position_grad %x offset(2) : tensor<4x8x48xf32> -> tensor<9x48xf32>
   lm.return
@@ -395,7 +395,7 @@ lm.program @p(%x: tensor<4x8x48xf32>) {
 // -----
 
 // linear_data_grad_weight
-lm.program @p(%x: tensor<4x8x10xf32>, %w: tensor<48x9xf32>) {
+lm.layer_class @p(%x: tensor<4x8x10xf32>, %w: tensor<48x9xf32>) {
   // expected-error@+1 {{'lm.linear_data_grad' op has a weight for widths 48 to 9; expected 48 to 10}}
   %0 = lm.linear_data_grad %x, %w : tensor<4x8x10xf32>, tensor<48x9xf32> -> tensor<4x8x48xf32>
   lm.return
@@ -404,7 +404,7 @@ lm.program @p(%x: tensor<4x8x10xf32>, %w: tensor<48x9xf32>) {
 // -----
 
 // linear_data_grad_transposed_weight
-lm.program @p(%x: tensor<4x8x10xf32>, %w: tensor<9x48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x10xf32>, %w: tensor<9x48xf32>) {
   // expected-error@+1 {{'lm.linear_data_grad' op has a weight for widths 48 to 9; expected 48 to 10 or more}}
   %0 = lm.linear_data_grad %x, %w transposed : tensor<4x8x10xf32>, tensor<9x48xf32> -> tensor<4x8x48xf32>
   lm.return
@@ -413,7 +413,7 @@ lm.program @p(%x: tensor<4x8x10xf32>, %w: tensor<9x48xf32>) {
 // -----
 
 // linear_data_grad_rows
-lm.program @p(%x: tensor<4x8x9xf32>, %w: tensor<48x9xf32>) {
+lm.layer_class @p(%x: tensor<4x8x9xf32>, %w: tensor<48x9xf32>) {
   // expected-error@+1 {{'lm.linear_data_grad' op has result rows of shape [8, 4]; expected [4, 8]}}
   %0 = lm.linear_data_grad %x, %w : tensor<4x8x9xf32>, tensor<48x9xf32> -> tensor<8x4x48xf32>
   lm.return
@@ -422,7 +422,7 @@ lm.program @p(%x: tensor<4x8x9xf32>, %w: tensor<48x9xf32>) {
 // -----
 
 // linear_weight_grad_result
-lm.program @p(%x: tensor<4x8x48xf32>, %u: tensor<4x8x9xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %u: tensor<4x8x9xf32>) {
   // expected-error@+1 {{'lm.linear_weight_grad' op has a weight for widths 9 to 48; expected 48 to 9}}
   %0 = lm.linear_weight_grad %x, %u : tensor<4x8x48xf32>, tensor<4x8x9xf32> -> tensor<9x48xf32>
   lm.return
@@ -431,7 +431,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %u: tensor<4x8x9xf32>) {
 // -----
 
 // linear_weight_grad_rows
-lm.program @p(%x: tensor<4x8x48xf32>, %u: tensor<4x9xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %u: tensor<4x9xf32>) {
   // expected-error@+1 {{'lm.linear_weight_grad' op has adjoint rows of shape [4]; expected [4, 8]}}
   %0 = lm.linear_weight_grad %x, %u : tensor<4x8x48xf32>, tensor<4x9xf32> -> tensor<48x9xf32>
   lm.return
@@ -440,7 +440,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %u: tensor<4x9xf32>) {
 // -----
 
 // bias_grad_result
-lm.program @p(%x: tensor<4x8x48xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>) {
   // expected-error@+1 {{'lm.bias_grad' op has a result of shape [8]; expected [48]}}
   %0 = lm.bias_grad %x : tensor<4x8x48xf32> -> tensor<8xf32>
   lm.return
@@ -449,7 +449,7 @@ lm.program @p(%x: tensor<4x8x48xf32>) {
 // -----
 
 // norm_data_grad_gain
-lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<47xf32>, %r: tensor<4x8xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %g: tensor<47xf32>, %r: tensor<4x8xf32>) {
   // expected-error@+1 {{'lm.norm_data_grad' op has a gain of shape [47]; expected [48]}}
   %0 = lm.norm_data_grad layer_norm %x, %x, %g, %r, %r : tensor<4x8x48xf32>, tensor<47xf32>, tensor<4x8xf32>
   lm.return
@@ -458,7 +458,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<47xf32>, %r: tensor<4x8xf32>) {
 // -----
 
 // norm_data_grad_mean
-lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>, %r: tensor<4xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>, %r: tensor<4xf32>) {
   // expected-error@+1 {{'lm.norm_data_grad' op has a mean of shape [4]; expected [4, 8]}}
   %0 = lm.norm_data_grad layer_norm %x, %x, %g, %r, %r : tensor<4x8x48xf32>, tensor<48xf32>, tensor<4xf32>
   lm.return
@@ -467,7 +467,7 @@ lm.program @p(%x: tensor<4x8x48xf32>, %g: tensor<48xf32>, %r: tensor<4xf32>) {
 // -----
 
 // norm_gain_grad_result
-lm.program @p(%x: tensor<4x8x48xf32>, %r: tensor<4x8xf32>) {
+lm.layer_class @p(%x: tensor<4x8x48xf32>, %r: tensor<4x8xf32>) {
   // expected-error@+1 {{'lm.norm_gain_grad' op has a result of shape [8]; expected [48]}}
   %0 = lm.norm_gain_grad %x, %x, %r, %r : tensor<4x8x48xf32>, tensor<4x8xf32> -> tensor<8xf32>
   lm.return
@@ -476,16 +476,16 @@ lm.program @p(%x: tensor<4x8x48xf32>, %r: tensor<4x8xf32>) {
 // -----
 
 // attention_grad_output
-lm.program @p(%q: tensor<4x8x144xf32>, %o: tensor<4x8x47xf32>, %l: tensor<4x4x8xf32>) {
+lm.layer_class @p(%q: tensor<4x8x144xf32>, %o: tensor<4x8x47xf32>, %l: tensor<4x4x8xf32>) {
   // expected-error@+1 {{'lm.attention_grad' op has an output of shape [4, 8, 47]; expected [4, 8, 48]}}
-  %0 = lm.attention_grad %o, %q, %o, %l heads(4) kv_heads(4) scale(0.5) : tensor<4x8x47xf32>, tensor<4x8x144xf32>, tensor<4x4x8xf32>
+  %0 = lm.attention_grad %o, %o, %l of %q heads(4) kv_heads(4) scale(0.5) : (tensor<4x8x47xf32>, tensor<4x8x47xf32>, tensor<4x4x8xf32>, tensor<4x8x144xf32>) -> tensor<4x8x144xf32>
   lm.return
 }
 
 // -----
 
 // take_position_grad_adjoint
-lm.program @p(%x: tensor<4x47xf32>, %p: tensor<4xi32>) {
+lm.layer_class @p(%x: tensor<4x47xf32>, %p: tensor<4xi32>) {
   // expected-error@+1 {{'lm.take_position_grad' op has an adjoint of shape [4, 47]; expected [4, 48]}}
   %0 = lm.take_position_grad %x, %p : tensor<4x47xf32>, tensor<4xi32> -> tensor<4x8x48xf32>
   lm.return
@@ -494,7 +494,7 @@ lm.program @p(%x: tensor<4x47xf32>, %p: tensor<4xi32>) {
 // -----
 
 // cross_entropy_grad_rows
-lm.program @p(%l: tensor<4x8x97xf32>, %t: tensor<4xi32>, %w: tensor<4xf32>) {
+lm.layer_class @p(%l: tensor<4x8x97xf32>, %t: tensor<4xi32>, %w: tensor<4xf32>) {
   // expected-error@+1 {{'lm.cross_entropy_grad' op has an lse of shape [4]; expected [4, 8]}}
   %0 = lm.cross_entropy_grad %l, %w, %t, %w : tensor<4x8x97xf32> -> tensor<4xf32>
   lm.return
@@ -502,39 +502,53 @@ lm.program @p(%l: tensor<4x8x97xf32>, %t: tensor<4xi32>, %w: tensor<4xf32>) {
 
 // -----
 
-// accumulate_grad_type
-lm.param @w : tensor<4x4xf32> init <normal, 2.0e-02>
-lm.program @p(%x: tensor<4x5xf32>) {
-  // expected-error@+1 {{'lm.accumulate_grad' op has type 'tensor<4x5xf32>', but @w is declared 'tensor<4x4xf32>'}}
-  lm.accumulate_grad @w, %x : tensor<4x5xf32>
+// program_input
+// expected-error@+1 {{'lm.program' op has an input 'x'; a runtime fills tokens, targets, weights, examples, positions, random, hyper}}
+lm.program objective @p(%x: tensor<4xf32>) -> () {
   lm.return
 }
 
 // -----
 
-// accumulate_grad_use
-lm.param @w : tensor<4x4xf32> init <normal, 2.0e-02>
-lm.program @p(%x: tensor<4x4xf32>) {
-  // expected-error@+1 {{'lm.accumulate_grad' op has use -1; expected 0 or more}}
-  lm.accumulate_grad @w, %x use(-1) : tensor<4x4xf32>
+// program_output
+// expected-error@+1 {{'lm.program' op has an output 'y'; a runtime reads loss, grad_norm, logits and gradient/NAME}}
+lm.program objective @p(%weights: tensor<4xf32>) -> (y: tensor<4xf32>) {
+  lm.return %weights : tensor<4xf32>
+}
+
+// -----
+
+// state_of_nothing
+// expected-error@+1 {{'lm.state' op belongs to @w, which is no lm.param}}
+lm.state @m of @w
+
+// -----
+
+// assign_type
+lm.param @w : tensor<4x4xf32> init <constant, 0.0>
+lm.program train @p(%weights: tensor<4x5xf32>) -> () {
+  // expected-error@+1 {{'lm.assign' op has type 'tensor<4x5xf32>', but @w is declared 'tensor<4x4xf32>'}}
+  lm.assign @w, %weights : tensor<4x5xf32>
   lm.return
 }
 
 // -----
 
-// update_of_nothing
-lm.program @p(%n: tensor<f32>) {
-  // expected-error@+1 {{'lm.update' op refers to @w, which is no lm.param}}
-  lm.update sgd @w, %n : tensor<f32>
+// update_moments
+lm.layer_class @p(%w: tensor<4xf32>, %n: tensor<f32>, %h: tensor<8xf32>) {
+  // expected-error@+1 {{'lm.update' op by adamw has 1 tensors; expected 3: value and two moments}}
+  %0 = lm.update adamw %w by %w norm %n hyper %h : tensor<4xf32>
   lm.return
 }
 
 // -----
 
-// update_norm
-lm.param @w : tensor<4x4xf32> init <normal, 2.0e-02>
-lm.program @p(%n: tensor<1xf32>) {
-  // expected-error@+1 {{'lm.update' op has a norm of shape [1]; expected []}}
-  lm.update sgd @w, %n : tensor<1xf32>
+// micro_batches_slice
+lm.layer_class @p(%t: tensor<3x4xi32>) {
+  // expected-error@+1 {{'lm.micro_batches' op has an operand of type 'tensor<3x4xi32>' for an argument of type 'tensor<5xi32>'}}
+  lm.micro_batches count(3) slices(%t) collected(0) : (tensor<3x4xi32>) -> () {
+  ^bb0(%a: tensor<5xi32>):
+    lm.yield
+  }
   lm.return
 }

@@ -15,6 +15,9 @@ lm.param @"h.*.g" layers(3) : tensor<48xf32> init <constant, 1.000000e+00>
 // CHECK: lm.param @"h.*.w" layers(3) : tensor<48x192xf32> init <normal, 2.000000e-02> decay
 lm.param @"h.*.w" layers(3) : tensor<48x192xf32> init <normal, 2.000000e-02> decay
 
+// CHECK: lm.state @"moment1/h.*.g" of @"h.*.g"
+lm.state @"moment1/h.*.g" of @"h.*.g"
+
 // CHECK: lm.layer_class @block(%x: tensor<4x8x48xf32>) -> tensor<4x8x48xf32> {
 lm.layer_class @block(%x: tensor<4x8x48xf32>) -> tensor<4x8x48xf32> {
   // CHECK-NEXT: %g = lm.use @"h.*.g" : tensor<48xf32>
@@ -34,50 +37,46 @@ lm.layer_class @two(%x: tensor<4x48xf32>) -> (tensor<4x48xf32>, tensor<4x192xf32
   %w = lm.use @"h.*.w" : tensor<48x192xf32>
   // CHECK-NEXT: %0 = lm.linear %x, %w : tensor<4x48xf32>, tensor<48x192xf32> -> tensor<4x192xf32>
   %0 = lm.linear %x, %w : tensor<4x48xf32>, tensor<48x192xf32> -> tensor<4x192xf32>
-  // CHECK-NEXT: lm.accumulate_grad @"h.*.w", %w : tensor<48x192xf32>
-  lm.accumulate_grad @"h.*.w", %w : tensor<48x192xf32>
   // CHECK-NEXT: lm.return %x, %0 : tensor<4x48xf32>, tensor<4x192xf32>
   lm.return %x, %0 : tensor<4x48xf32>, tensor<4x192xf32>
 // CHECK-NEXT: }
 }
 
-// CHECK: lm.program @calls(%x: tensor<4x8x48xf32>, %y: tensor<4x48xf32>) {
-lm.program @calls(%x: tensor<4x8x48xf32>, %y: tensor<4x48xf32>) {
-  // CHECK-NEXT: %0 = lm.layer_call @block(%x) layer(0) : (tensor<4x8x48xf32>) -> tensor<4x8x48xf32>
-  %0 = lm.layer_call @block(%x) layer(0) : (tensor<4x8x48xf32>) -> tensor<4x8x48xf32>
-  // CHECK-NEXT: %1:2 = lm.layer_call @two(%y) layer(2) : (tensor<4x48xf32>) -> (tensor<4x48xf32>, tensor<4x192xf32>)
-  %1:2 = lm.layer_call @two(%y) layer(2) : (tensor<4x48xf32>) -> (tensor<4x48xf32>, tensor<4x192xf32>)
-  // CHECK-NEXT: lm.return
-  lm.return
+// CHECK: lm.program objective @calls(%weights: tensor<4x8x48xf32>, %tokens: tensor<4x48xf32>) -> (loss: tensor<4x8x48xf32>, "gradient/h.0.g": tensor<97x48xf32>) {
+lm.program objective @calls(%weights: tensor<4x8x48xf32>, %tokens: tensor<4x48xf32>) -> (loss: tensor<4x8x48xf32>, "gradient/h.0.g": tensor<97x48xf32>) {
+  // CHECK-NEXT: %wte = lm.use @wte : tensor<97x48xf32>
+  %wte = lm.use @wte : tensor<97x48xf32>
+  // CHECK-NEXT: %0 = lm.layer_call @block(%weights) layer(0) : (tensor<4x8x48xf32>) -> tensor<4x8x48xf32>
+  %0 = lm.layer_call @block(%weights) layer(0) : (tensor<4x8x48xf32>) -> tensor<4x8x48xf32>
+  // CHECK-NEXT: %1:2 = lm.layer_call @two(%tokens) layer(2) : (tensor<4x48xf32>) -> (tensor<4x48xf32>, tensor<4x192xf32>)
+  %1:2 = lm.layer_call @two(%tokens) layer(2) : (tensor<4x48xf32>) -> (tensor<4x48xf32>, tensor<4x192xf32>)
+  // CHECK-NEXT: %g = lm.use @"h.*.g" {lm.layer = 1 : i64} : tensor<48xf32>
+  %g = lm.use @"h.*.g" {lm.layer = 1 : i64} : tensor<48xf32>
+  // CHECK-NEXT: lm.return %0, %wte : tensor<4x8x48xf32>, tensor<97x48xf32>
+  lm.return %0, %wte : tensor<4x8x48xf32>, tensor<97x48xf32>
 // CHECK-NEXT: }
 }
 
-// CHECK: lm.program @forward(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %weights: tensor<4x8xf32>, %positions: tensor<4xi32>, %g: tensor<48xf32>, %w: tensor<48x144xf32>, %b: tensor<144xf32>) -> tensor<f32> {
-lm.program @forward(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %weights: tensor<4x8xf32>, %positions: tensor<4xi32>, %g: tensor<48xf32>, %w: tensor<48x144xf32>, %b: tensor<144xf32>) -> tensor<f32> {
-  // CHECK-NEXT: %wte = lm.use @wte : tensor<97x48xf32>
-  %wte = lm.use @wte : tensor<97x48xf32>
-  // CHECK-NEXT: %wpe = lm.use @wpe : tensor<32x48xf32>
-  %wpe = lm.use @wpe : tensor<32x48xf32>
-  // CHECK-NEXT: %we = lm.use @we : tensor<112x48xf32>
-  %we = lm.use @we : tensor<112x48xf32>
+// CHECK: lm.layer_class @forward(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %weights: tensor<4x8xf32>, %positions: tensor<4xi32>, %random: tensor<2xi64>, %examples: tensor<4xi32>, %wte: tensor<97x48xf32>, %wpe: tensor<32x48xf32>, %we: tensor<112x48xf32>, %q: tensor<4x8x48xf32>, %kv: tensor<4x8x16xf32>, %g: tensor<48xf32>, %w: tensor<48x144xf32>, %b: tensor<144xf32>) -> tensor<f32> {
+lm.layer_class @forward(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %weights: tensor<4x8xf32>, %positions: tensor<4xi32>, %random: tensor<2xi64>, %examples: tensor<4xi32>, %wte: tensor<97x48xf32>, %wpe: tensor<32x48xf32>, %we: tensor<112x48xf32>, %q: tensor<4x8x48xf32>, %kv: tensor<4x8x16xf32>, %g: tensor<48xf32>, %w: tensor<48x144xf32>, %b: tensor<144xf32>) -> tensor<f32> {
   // CHECK-NEXT: %0 = lm.embedding %tokens, %wte : tensor<4x8xi32>, tensor<97x48xf32> -> tensor<4x8x48xf32>
   %0 = lm.embedding %tokens, %wte : tensor<4x8xi32>, tensor<97x48xf32> -> tensor<4x8x48xf32>
   // CHECK-NEXT: %1 = lm.embedding %tokens, %wte positions %wpe offset(0) : tensor<4x8xi32>, tensor<97x48xf32>, tensor<32x48xf32> -> tensor<4x8x48xf32>
   %1 = lm.embedding %tokens, %wte positions %wpe offset(0) : tensor<4x8xi32>, tensor<97x48xf32>, tensor<32x48xf32> -> tensor<4x8x48xf32>
   // CHECK-NEXT: %2 = lm.embedding %tokens, %we positions %we offset(80) : tensor<4x8xi32>, tensor<112x48xf32>, tensor<112x48xf32> -> tensor<4x8x48xf32>
   %2 = lm.embedding %tokens, %we positions %we offset(80) : tensor<4x8xi32>, tensor<112x48xf32>, tensor<112x48xf32> -> tensor<4x8x48xf32>
-  // CHECK-NEXT: %3 = lm.dropout %we rate(1.000000e-01) site(0) table : tensor<112x48xf32>
-  %3 = lm.dropout %we rate(1.000000e-01) site(0) table : tensor<112x48xf32>
-  // CHECK-NEXT: %4 = lm.dropout %0 rate(1.000000e-01) site(1) : tensor<4x8x48xf32>
-  %4 = lm.dropout %0 rate(1.000000e-01) site(1) : tensor<4x8x48xf32>
+  // CHECK-NEXT: %3 = lm.dropout %we rate(1.000000e-01) site(0) random %random : tensor<112x48xf32>, tensor<2xi64>
+  %3 = lm.dropout %we rate(1.000000e-01) site(0) random %random : tensor<112x48xf32>, tensor<2xi64>
+  // CHECK-NEXT: %4 = lm.dropout %0 rate(1.000000e-01) site(1) random %random, %examples : tensor<4x8x48xf32>, tensor<2xi64>, tensor<4xi32>
+  %4 = lm.dropout %0 rate(1.000000e-01) site(1) random %random, %examples : tensor<4x8x48xf32>, tensor<2xi64>, tensor<4xi32>
   // CHECK-NEXT: %result, %mean, %rstd = lm.norm layer_norm %4 gain %g bias %g epsilon(1.000000e-05) : tensor<4x8x48xf32> -> tensor<4x8xf32>
   %result, %mean, %rstd = lm.norm layer_norm %4 gain %g bias %g epsilon(1.000000e-05) : tensor<4x8x48xf32> -> tensor<4x8xf32>
   // CHECK-NEXT: %5 = lm.linear %result, %w bias %b : tensor<4x8x48xf32>, tensor<48x144xf32>, tensor<144xf32> -> tensor<4x8x144xf32>
   %5 = lm.linear %result, %w bias %b : tensor<4x8x48xf32>, tensor<48x144xf32>, tensor<144xf32> -> tensor<4x8x144xf32>
-  // CHECK-NEXT: %result_0, %lse = lm.attention %5 heads(4) kv_heads(4) scale(2.886750e-01) : tensor<4x8x144xf32> -> tensor<4x8x48xf32>, tensor<4x4x8xf32>
-  %result_0, %lse = lm.attention %5 heads(4) kv_heads(4) scale(2.886750e-01) : tensor<4x8x144xf32> -> tensor<4x8x48xf32>, tensor<4x4x8xf32>
-  // CHECK-NEXT: %result_1, %lse_2 = lm.attention %5 heads(6) kv_heads(3) scale(2.500000e-01) dropout(1.000000e-01) site(2) : tensor<4x8x144xf32> -> tensor<4x8x72xf32>, tensor<4x6x8xf32>
-  %result_1, %lse_2 = lm.attention %5 heads(6) kv_heads(3) scale(2.500000e-01) dropout(1.000000e-01) site(2) : tensor<4x8x144xf32> -> tensor<4x8x72xf32>, tensor<4x6x8xf32>
+  // CHECK-NEXT: %result_0, %lse = lm.attention %5 heads(4) kv_heads(4) scale(2.886750e-01) : (tensor<4x8x144xf32>) -> (tensor<4x8x48xf32>, tensor<4x4x8xf32>)
+  %result_0, %lse = lm.attention %5 heads(4) kv_heads(4) scale(2.886750e-01) : (tensor<4x8x144xf32>) -> (tensor<4x8x48xf32>, tensor<4x4x8xf32>)
+  // CHECK-NEXT: %result_1, %lse_2 = lm.attention %q, %kv, %kv heads(6) kv_heads(2) scale(2.500000e-01) dropout(1.000000e-01) site(2) random %random, %examples : (tensor<4x8x48xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<2xi64>, tensor<4xi32>) -> (tensor<4x8x48xf32>, tensor<4x6x8xf32>)
+  %result_1, %lse_2 = lm.attention %q, %kv, %kv heads(6) kv_heads(2) scale(2.500000e-01) dropout(1.000000e-01) site(2) random %random, %examples : (tensor<4x8x48xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<2xi64>, tensor<4xi32>) -> (tensor<4x8x48xf32>, tensor<4x6x8xf32>)
   // CHECK-NEXT: %6 = lm.activation gelu_tanh %5 : tensor<4x8x144xf32>
   %6 = lm.activation gelu_tanh %5 : tensor<4x8x144xf32>
   // CHECK-NEXT: %7 = lm.activation gelu %6 : tensor<4x8x144xf32>
@@ -101,8 +100,8 @@ lm.program @forward(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %weight
 // CHECK-NEXT: }
 }
 
-// CHECK: lm.program @gradients(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %rows: tensor<4x8xf32>, %positions: tensor<4xi32>, %g: tensor<48xf32>, %w: tensor<48x192xf32>, %x: tensor<4x8x48xf32>, %u: tensor<4x8x192xf32>, %qkv: tensor<4x8x144xf32>, %lse: tensor<4x4x8xf32>, %logits: tensor<4x8x97xf32>, %last: tensor<4x48xf32>) {
-lm.program @gradients(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %rows: tensor<4x8xf32>, %positions: tensor<4xi32>, %g: tensor<48xf32>, %w: tensor<48x192xf32>, %x: tensor<4x8x48xf32>, %u: tensor<4x8x192xf32>, %qkv: tensor<4x8x144xf32>, %lse: tensor<4x4x8xf32>, %logits: tensor<4x8x97xf32>, %last: tensor<4x48xf32>) {
+// CHECK: lm.layer_class @gradients(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %rows: tensor<4x8xf32>, %positions: tensor<4xi32>, %g: tensor<48xf32>, %w: tensor<48x192xf32>, %x: tensor<4x8x48xf32>, %u: tensor<4x8x192xf32>, %qkv: tensor<4x8x144xf32>, %lse: tensor<4x4x8xf32>, %logits: tensor<4x8x97xf32>, %last: tensor<4x48xf32>, %kv: tensor<4x8x16xf32>, %lse6: tensor<4x6x8xf32>, %random: tensor<2xi64>, %examples: tensor<4xi32>) {
+lm.layer_class @gradients(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %rows: tensor<4x8xf32>, %positions: tensor<4xi32>, %g: tensor<48xf32>, %w: tensor<48x192xf32>, %x: tensor<4x8x48xf32>, %u: tensor<4x8x192xf32>, %qkv: tensor<4x8x144xf32>, %lse: tensor<4x4x8xf32>, %logits: tensor<4x8x97xf32>, %last: tensor<4x48xf32>, %kv: tensor<4x8x16xf32>, %lse6: tensor<4x6x8xf32>, %random: tensor<2xi64>, %examples: tensor<4xi32>) {
   // CHECK-NEXT: %0 = lm.embedding_grad %tokens, %x : tensor<4x8xi32>, tensor<4x8x48xf32> -> tensor<97x48xf32>
   %0 = lm.embedding_grad %tokens, %x : tensor<4x8xi32>, tensor<4x8x48xf32> -> tensor<97x48xf32>
   // CHECK-NEXT: %1 = lm.position_grad %x offset(0) : tensor<4x8x48xf32> -> tensor<32x48xf32>
@@ -123,34 +122,40 @@ lm.program @gradients(%tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>, %rows
   %8 = lm.norm_gain_grad %x, %x, %rows, %rows : tensor<4x8x48xf32>, tensor<4x8xf32> -> tensor<48xf32>
   // CHECK-NEXT: %9 = lm.activation_grad gelu_tanh %u, %u : tensor<4x8x192xf32>
   %9 = lm.activation_grad gelu_tanh %u, %u : tensor<4x8x192xf32>
-  // CHECK-NEXT: %10 = lm.attention_grad %x, %qkv, %x, %lse heads(4) kv_heads(4) scale(2.886750e-01) : tensor<4x8x48xf32>, tensor<4x8x144xf32>, tensor<4x4x8xf32>
-  %10 = lm.attention_grad %x, %qkv, %x, %lse heads(4) kv_heads(4) scale(2.886750e-01) : tensor<4x8x48xf32>, tensor<4x8x144xf32>, tensor<4x4x8xf32>
-  // CHECK-NEXT: %11 = lm.attention_grad %x, %qkv, %x, %lse heads(4) kv_heads(4) scale(2.886750e-01) dropout(1.000000e-01) site(0) : tensor<4x8x48xf32>, tensor<4x8x144xf32>, tensor<4x4x8xf32>
-  %11 = lm.attention_grad %x, %qkv, %x, %lse heads(4) kv_heads(4) scale(2.886750e-01) dropout(1.000000e-01) site(0) : tensor<4x8x48xf32>, tensor<4x8x144xf32>, tensor<4x4x8xf32>
+  // CHECK-NEXT: %10 = lm.attention_grad %x, %x, %lse of %qkv heads(4) kv_heads(4) scale(2.886750e-01) : (tensor<4x8x48xf32>, tensor<4x8x48xf32>, tensor<4x4x8xf32>, tensor<4x8x144xf32>) -> tensor<4x8x144xf32>
+  %10 = lm.attention_grad %x, %x, %lse of %qkv heads(4) kv_heads(4) scale(2.886750e-01) : (tensor<4x8x48xf32>, tensor<4x8x48xf32>, tensor<4x4x8xf32>, tensor<4x8x144xf32>) -> tensor<4x8x144xf32>
+  // CHECK-NEXT: %11:3 = lm.attention_grad %x, %x, %lse6 of %x, %kv, %kv heads(6) kv_heads(2) scale(2.886750e-01) dropout(1.000000e-01) site(0) random %random, %examples : (tensor<4x8x48xf32>, tensor<4x8x48xf32>, tensor<4x6x8xf32>, tensor<4x8x48xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<2xi64>, tensor<4xi32>) -> (tensor<4x8x48xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32>)
+  %11:3 = lm.attention_grad %x, %x, %lse6 of %x, %kv, %kv heads(6) kv_heads(2) scale(2.886750e-01) dropout(1.000000e-01) site(0) random %random, %examples : (tensor<4x8x48xf32>, tensor<4x8x48xf32>, tensor<4x6x8xf32>, tensor<4x8x48xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<2xi64>, tensor<4xi32>) -> (tensor<4x8x48xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32>)
   // CHECK-NEXT: %12 = lm.take_position_grad %last, %positions : tensor<4x48xf32>, tensor<4xi32> -> tensor<4x8x48xf32>
   %12 = lm.take_position_grad %last, %positions : tensor<4x48xf32>, tensor<4xi32> -> tensor<4x8x48xf32>
   // CHECK-NEXT: %13 = lm.cross_entropy_grad %logits, %rows, %targets, %rows : tensor<4x8x97xf32> -> tensor<4x8xf32>
   %13 = lm.cross_entropy_grad %logits, %rows, %targets, %rows : tensor<4x8x97xf32> -> tensor<4x8xf32>
-  // CHECK-NEXT: lm.accumulate_grad @wte, %0 : tensor<97x48xf32>
-  lm.accumulate_grad @wte, %0 : tensor<97x48xf32>
-  // CHECK-NEXT: lm.accumulate_grad @wte, %5 use(1) : tensor<97x48xf32>
-  lm.accumulate_grad @wte, %5 use(1) : tensor<97x48xf32>
   // CHECK-NEXT: lm.return
   lm.return
 // CHECK-NEXT: }
 }
 
-// CHECK: lm.program @update() -> tensor<f32> {
-lm.program @update() -> tensor<f32> {
-  // CHECK-NEXT: %0 = lm.grad_norm : tensor<f32>
-  %0 = lm.grad_norm : tensor<f32>
-  // CHECK-NEXT: lm.update adamw @wte, %0 decay : tensor<f32>
-  lm.update adamw @wte, %0 decay : tensor<f32>
-  // CHECK-NEXT: lm.update adam_gpt1 @"h.*.g", %0 : tensor<f32>
-  lm.update adam_gpt1 @"h.*.g", %0 : tensor<f32>
-  // CHECK-NEXT: lm.update sgd @we, %0 : tensor<f32>
-  lm.update sgd @we, %0 : tensor<f32>
-  // CHECK-NEXT: lm.return %0 : tensor<f32>
-  lm.return %0 : tensor<f32>
+// CHECK: lm.program train @step(%tokens: tensor<3x2x4xi32>, %hyper: tensor<8xf32>) -> (loss: tensor<3xf32>, grad_norm: tensor<f32>) {
+lm.program train @step(%tokens: tensor<3x2x4xi32>, %hyper: tensor<8xf32>) -> (loss: tensor<3xf32>, grad_norm: tensor<f32>) {
+  // CHECK-NEXT: %wte = lm.use @wte : tensor<97x48xf32>
+  %wte = lm.use @wte : tensor<97x48xf32>
+  // CHECK-NEXT: %0:2 = lm.micro_batches count(3) slices(%tokens) collected(1) : (tensor<3x2x4xi32>) -> (tensor<3xf32>, tensor<97x48xf32>) {
+  %0:2 = lm.micro_batches count(3) slices(%tokens) collected(1) : (tensor<3x2x4xi32>) -> (tensor<3xf32>, tensor<97x48xf32>) {
+  // CHECK-NEXT: ^bb0(%arg0: tensor<2x4xi32>):
+  ^bb0(%arg0: tensor<2x4xi32>):
+    // CHECK-NEXT: %3 = lm.sum %wte : tensor<97x48xf32> -> tensor<f32>
+    %3 = lm.sum %wte : tensor<97x48xf32> -> tensor<f32>
+    // CHECK-NEXT: lm.yield %3, %wte : tensor<f32>, tensor<97x48xf32>
+    lm.yield %3, %wte : tensor<f32>, tensor<97x48xf32>
+  // CHECK-NEXT: }
+  }
+  // CHECK-NEXT: %1 = lm.grad_norm %0#1 : tensor<97x48xf32> -> tensor<f32>
+  %1 = lm.grad_norm %0#1 : tensor<97x48xf32> -> tensor<f32>
+  // CHECK-NEXT: %2:3 = lm.update adamw %wte, %0#1, %wte by %0#1 norm %1 hyper %hyper decay : tensor<97x48xf32>, tensor<97x48xf32>, tensor<97x48xf32>
+  %2:3 = lm.update adamw %wte, %0#1, %wte by %0#1 norm %1 hyper %hyper decay : tensor<97x48xf32>, tensor<97x48xf32>, tensor<97x48xf32>
+  // CHECK-NEXT: lm.assign @wte, %2#0 : tensor<97x48xf32>
+  lm.assign @wte, %2#0 : tensor<97x48xf32>
+  // CHECK-NEXT: lm.return %0#0, %1 : tensor<3xf32>, tensor<f32>
+  lm.return %0#0, %1 : tensor<3xf32>, tensor<f32>
 // CHECK-NEXT: }
 }

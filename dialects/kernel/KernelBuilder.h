@@ -14,7 +14,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-namespace ftlm::codegen {
+namespace ftlm::kernel {
 
 /// Lanes of every vector, whatever the processor.
 inline constexpr int64_t lanes = 16;
@@ -92,9 +92,17 @@ public:
                        double rate);
 
   mlir::Value zeroVector() { return splat(0.0); }
+  mlir::Value exp(mlir::Value x);
+  /// 0, 1, .. 15 as i32.
+  mlir::Value laneNumbers();
+
+  /// Cuts the kernel's units, strips of `strip` columns each, and runs `body` for the columns
+  /// [from, to) of every strip.
+  void stripLoop(int64_t strip, int64_t columns,
+                 llvm::function_ref<void(mlir::Value from, mlir::Value to)> body);
 
 private:
   mlir::func::FuncOp function;
 };
 
-} // namespace ftlm::codegen
+} // namespace ftlm::kernel

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/codegen/KernelBuilder.h"
+#include "dialects/kernel/KernelBuilder.h"
 
 #include <cmath>
 #include <numeric>
 
 using namespace mlir;
 
-namespace ftlm::codegen {
+namespace ftlm::kernel {
 
 KernelBuilder::KernelBuilder(ModuleOp kernels, llvm::StringRef name)
     : b(kernels.getLoc(), OpBuilder::atBlockEnd(kernels.getBody())) {
@@ -218,4 +218,24 @@ Value KernelBuilder::keepMask(Value random, Value site, Value example, Value fir
   return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, top, splatInt(limit));
 }
 
-} // namespace ftlm::codegen
+Value KernelBuilder::exp(Value x) {
+  return math::ExpOp::create(b, x);
+}
+
+Value KernelBuilder::laneNumbers() {
+  SmallVector<int32_t> numbers(lanes);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return arith::ConstantOp::create(
+      b, DenseElementsAttr::get(cast<ShapedType>(intVectorType()), ArrayRef<int32_t>(numbers)));
+}
+
+void KernelBuilder::stripLoop(int64_t strip, int64_t columns,
+                              function_ref<void(Value from, Value to)> body) {
+  loop(begin, end, 1, {}, [&](Value unit, ValueRange) -> SmallVector<Value> {
+    Value from = mulI(unit, index(strip));
+    body(from, minI(addI(from, index(strip)), index(columns)));
+    return {};
+  });
+}
+
+} // namespace ftlm::kernel
