@@ -20,7 +20,7 @@ std::span<const T> tensorOf(const SafetensorsFile &file, const StepOptions &o,
       tensor->shape[1] != plan.batch() || tensor->shape[2] != plan.time())
     throw badInput(o.batch.string(),
                    fmt::format("has '{}' of {} [{}]; expected {} [{} or more, {}, {}]", name,
-                               plan::EnumNameDType(tensor->dtype), fmt::join(tensor->shape, ", "),
+                               tensor->dtypeName(), fmt::join(tensor->shape, ", "),
                                plan::EnumNameDType(dtype), o.steps, plan.batch(), plan.time()));
   return {reinterpret_cast<const T *>(tensor->data.data()), tensor->data.size() / sizeof(T)};
 }

@@ -173,7 +173,7 @@ int train(const TrainOptions &options) {
   else if (exists)
     throw badInput(options.out.string(), "is in use",
                    "name a new folder with --out, or go on with that run: --resume");
-  requireFreeBytes(options.out, checkpointBytes(session));
+  requireFreeBytes(options.out, checkpointBytes(session), "a checkpoint");
   if (checkpoint) {
     Json state = loadCheckpoint(session, *checkpoint);
     compareSettings(state.value("settings", Json::object()), settings, options.overrides);

@@ -107,9 +107,11 @@ static void inspectCheckpoint(const fs::path &path, bool json) {
   facts["xxh3"] = hashOf(mapped.bytes());
   uint64_t elements = 0;
   for (const TensorView &tensor : tensors.tensors()) {
-    elements += tensor.data.size() / bytesOf(tensor.dtype);
-    facts["tensors"][tensor.name] = {{"dtype", plan::EnumNameDType(tensor.dtype)},
-                                     {"shape", tensor.shape}};
+    uint64_t count = 1;
+    for (int64_t extent : tensor.shape)
+      count *= static_cast<uint64_t>(extent);
+    elements += count;
+    facts["tensors"][tensor.name] = {{"dtype", tensor.dtypeName()}, {"shape", tensor.shape}};
   }
   facts["elements"] = elements;
   if (json) {
@@ -119,8 +121,7 @@ static void inspectCheckpoint(const fs::path &path, bool json) {
   fmt::print("{}: {} tensors, {} numbers, hash {}\n", file.string(), tensors.tensors().size(),
              elements, facts["xxh3"].get<std::string>());
   for (const TensorView &tensor : tensors.tensors())
-    fmt::print("  {:5} [{}] {}\n", plan::EnumNameDType(tensor.dtype), fmt::join(tensor.shape, ", "),
-               tensor.name);
+    fmt::print("  {:5} [{}] {}\n", tensor.dtypeName(), fmt::join(tensor.shape, ", "), tensor.name);
 }
 
 Command addInspect(CLI::App &app) {
