@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/data/Batches.h"
 
+#include "runtime/base/Error.h"
 #include "runtime/device/Philox.h"
-#include "runtime/io/Files.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -17,17 +17,68 @@ namespace ftlm {
 struct BatchSource::State {
   explicit State(DataOptions given) : options(std::move(given)) {
     stream = readTokens(options.files, options.vocabulary);
+    contents = stream.hash();
+    applyOverlong();
     auto have = static_cast<int64_t>(stream.tokens.size());
-    if (have < options.time + 1)
+    if (have < options.time + 1 && (have > 0 || stream.examples.empty()))
       throw badInput(options.files.front().string(),
                      fmt::format("has {} tokens in all; one window of {} positions needs {}", have,
                                  options.time, options.time + 1),
                      "give more text, or compile the plan with a smaller --seq-len");
-    // Each token but the first is a target once.
-    samples = (have - 1 + options.time - 1) / options.time;
+    text = {have, options.time};
+    samples = text.count() + static_cast<int64_t>(stream.examples.size());
+    int64_t targets = 0;
+    for (int64_t i = 0; i < samples && targets == 0; ++i)
+      targets += sampleOf(i).counted();
+    if (targets == 0)
+      throw badInput(options.files.front().string(),
+                     "has no target: all its tokens belong to prompts",
+                     "give lines with a \"completion\" that is not empty");
     stepsPerEpoch = (samples + options.batch - 1) / options.batch;
     for (int i = 0; i < options.workers; ++i)
       workers.emplace_back([this] { work(); });
+  }
+
+  /// Refuses, cuts or drops the lines that are longer than a window.
+  void applyOverlong() {
+    int64_t most = options.time + 1, count = 0;
+    std::vector<Example> kept;
+    for (Example example : stream.examples) {
+      if (example.tokens > most) {
+        if (options.overlong == Overlong::Error)
+          throw badInput(fmt::format("{}:{}", stream.files[example.file], example.line),
+                         fmt::format("has {} tokens; a window of {} positions holds {}",
+                                     example.tokens, options.time, most),
+                         "shorten it, choose --overlong cut or drop, or compile the plan with a "
+                         "larger --seq-len");
+        ++count;
+        if (options.overlong == Overlong::Drop)
+          continue;
+        example.tokens = most;
+      }
+      kept.push_back(example);
+    }
+    if (count > 0)
+      stream.notes.push_back(fmt::format("{} of {} lines have more than {} tokens and were {}",
+                                         count, stream.examples.size(), most,
+                                         options.overlong == Overlong::Cut ? "cut" : "dropped"));
+    stream.examples = std::move(kept);
+  }
+
+  /// A sample's inputs tokens[0 .. targets - 1] and targets tokens[1 .. targets], of which the
+  /// first `masked` have weight 0.
+  struct Sample {
+    const int32_t *tokens;
+    int64_t targets, masked;
+    int64_t counted() const { return targets - masked; }
+  };
+  Sample sampleOf(int64_t number) const {
+    if (number < text.count())
+      return {stream.tokens.data() + text.begin(number), text.targets(number), 0};
+    const Example &example = stream.examples[static_cast<size_t>(number - text.count())];
+    int64_t targets = example.tokens - 1;
+    return {stream.exampleTokens.data() + example.begin, targets,
+            std::clamp<int64_t>(example.prompt - 1, 0, targets)};
   }
 
   ~State() {
@@ -71,11 +122,13 @@ struct BatchSource::State {
     int64_t first = step % stepsPerEpoch * options.batch, time = options.time,
             mb = options.microBatch;
     int64_t real = std::min(options.batch, samples - first);
-    auto tokens = static_cast<int64_t>(stream.tokens.size());
-    auto targetsOf = [&](int64_t sample) { return std::min(time, tokens - 1 - sample * time); };
+    auto sampleAt = [&](int64_t example) {
+      return sampleOf((*order)[static_cast<size_t>(first + example)]);
+    };
     for (int64_t i = 0; i < real; ++i)
-      data.tokens += targetsOf((*order)[static_cast<size_t>(first + i)]);
-    auto weight = static_cast<float>(1.0 / static_cast<double>(data.tokens));
+      data.tokens += sampleAt(i).counted();
+    float weight =
+        data.tokens > 0 ? static_cast<float>(1.0 / static_cast<double>(data.tokens)) : 0.0f;
     int64_t microBatches = (options.batch + mb - 1) / mb;
     for (int64_t g = 0; g < microBatches; ++g) {
       MicroBatch micro;
@@ -88,11 +141,10 @@ struct BatchSource::State {
         micro.examples.push_back(static_cast<int32_t>(example));
         if (example >= real)
           continue;
-        int64_t sample = (*order)[static_cast<size_t>(first + example)], count = targetsOf(sample);
-        auto from = stream.tokens.begin() + sample * time;
-        std::copy_n(from, count, micro.tokens.begin() + row * time);
-        std::copy_n(from + 1, count, micro.targets.begin() + row * time);
-        std::fill_n(micro.weights.begin() + row * time, count, weight);
+        Sample sample = sampleAt(example);
+        std::copy_n(sample.tokens, sample.targets, micro.tokens.begin() + row * time);
+        std::copy_n(sample.tokens + 1, sample.targets, micro.targets.begin() + row * time);
+        std::fill_n(micro.weights.begin() + row * time + sample.masked, sample.counted(), weight);
       }
       data.microBatches.push_back(std::move(micro));
     }
@@ -155,6 +207,8 @@ struct BatchSource::State {
 
   DataOptions options;
   TokenStream stream;
+  std::string contents; // the hash of the stream as it was read
+  Windows text{};
   int64_t samples = 0, stepsPerEpoch = 0;
   std::mutex mutex, orderMutex;
   std::condition_variable changed;
@@ -185,12 +239,8 @@ const std::vector<std::string> &BatchSource::notes() const {
   return state->stream.notes;
 }
 
-std::string BatchSource::fingerprint() const {
-  const DataOptions &o = state->options;
-  std::string settings =
-      fmt::format("{} {} {} {} {}", hashOf(std::as_bytes(std::span(state->stream.tokens))), o.time,
-                  o.batch, o.seed, o.shuffle);
-  return hashOf(std::as_bytes(std::span(settings)));
+const std::string &BatchSource::fingerprint() const {
+  return state->contents;
 }
 
 } // namespace ftlm

@@ -19,25 +19,31 @@ namespace fs = std::filesystem;
 struct NpyHeader {
   size_t dataOffset;
   std::string dtype;
+  uint64_t count;
 };
 
 NpyHeader readNpyHeader(std::span<const std::byte> bytes, const std::string &name) {
   const char *text = reinterpret_cast<const char *>(bytes.data());
   if (bytes.size() < 12 || std::memcmp(text, "\x93NUMPY", 6) != 0)
     throw badInput(name, "is no NumPy file");
+  if (text[6] < 1 || text[6] > 3)
+    throw badInput(name, fmt::format("is a NumPy file of version {}; versions 1 to 3 are read",
+                                     static_cast<unsigned>(static_cast<unsigned char>(text[6]))));
   size_t lengthBytes = text[6] == 1 ? 2 : 4, length = 0;
   for (size_t i = 0; i < lengthBytes; ++i)
     length |= static_cast<size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
   size_t start = 8 + lengthBytes;
   if (length > bytes.size() - start)
-    throw badInput(name, "has a header longer than the file");
+    throw badInput(name, fmt::format("says its header has {} bytes, but only {} follow", length,
+                                     bytes.size() - start));
   std::string header(text + start, std::min<size_t>(length, 4096));
   std::smatch match;
-  if (!std::regex_search(header, match, std::regex("'descr': *'([^']*)'")))
+  if (!std::regex_search(header, match, std::regex("'descr': *'([^']{0,40})'")))
     throw badInput(name, "has a header without dtype");
-  NpyHeader result{start + length, match[1]};
-  if (!std::regex_search(header, match, std::regex("'shape': *\\((\\d+),?\\)")))
+  NpyHeader result{start + length, match[1], 0};
+  if (!std::regex_search(header, match, std::regex("'shape': *\\(([0-9]{1,18}),? *\\)")))
     throw badInput(name, "is no array of one dimension");
+  result.count = std::stoull(match[1]);
   return result;
 }
 
@@ -60,9 +66,11 @@ void append(std::span<const std::byte> bytes, const std::string &name, int64_t v
   stream.documents += count > 0;
 }
 
-/// llm.c's files begin with 256 int32: a magic number, a version, the number of tokens.
-void readBin(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
-             TokenStream &stream) {
+} // namespace
+
+// llm.c's files begin with 256 int32: a magic number, a version, the number of tokens.
+void appendBin(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
+               TokenStream &stream) {
   constexpr size_t headerBytes = 1024;
   int32_t head[3] = {};
   if (bytes.size() >= headerBytes)
@@ -80,10 +88,15 @@ void readBin(std::span<const std::byte> bytes, const std::string &name, int64_t 
        : append<uint32_t>(ids, name, vocabulary, stream);
 }
 
-void readNpy(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
-             TokenStream &stream) {
+void appendNpy(std::span<const std::byte> bytes, const std::string &name, int64_t vocabulary,
+               TokenStream &stream) {
   NpyHeader header = readNpyHeader(bytes, name);
   std::span<const std::byte> ids = bytes.subspan(header.dataOffset);
+  size_t width = header.dtype.size() == 3 && header.dtype[2] > '0' ? header.dtype[2] - '0' : 1;
+  if (ids.size() != header.count * width)
+    throw badInput(name,
+                   fmt::format("says it has {} ids of {} bytes, but {} bytes follow its header",
+                               header.count, width, ids.size()));
   if (header.dtype == "<u2")
     append<uint16_t>(ids, name, vocabulary, stream);
   else if (header.dtype == "<u4")
@@ -98,7 +111,7 @@ void readNpy(std::span<const std::byte> bytes, const std::string &name, int64_t 
                           header.dtype));
 }
 
-std::vector<fs::path> expand(std::span<const fs::path> patterns) {
+static std::vector<fs::path> expand(std::span<const fs::path> patterns) {
   std::vector<fs::path> files;
   for (const fs::path &pattern : patterns) {
     glob_t found{};
@@ -112,13 +125,8 @@ std::vector<fs::path> expand(std::span<const fs::path> patterns) {
   return files;
 }
 
-} // namespace
-
-void forEachDocument(const fs::path &path, const std::function<void(std::string_view)> &document) {
-  MappedFile file(path);
-  std::string_view text(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
-  if (path.extension() != ".jsonl")
-    return document(text);
+void forEachLine(std::string_view text, const std::string &name,
+                 const std::function<void(const Document &)> &document) {
   int64_t number = 0;
   while (!text.empty()) {
     size_t end = text.find('\n');
@@ -128,22 +136,66 @@ void forEachDocument(const fs::path &path, const std::function<void(std::string_
     if (line.find_first_not_of(" \t\r") == std::string_view::npos)
       continue;
     auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_discarded() || !json.is_object() || !json.contains("text") ||
-        !json["text"].is_string())
-      throw badInput(fmt::format("{}:{}", path.string(), number),
-                     "is no JSON object with a text under \"text\"");
-    document(json["text"].get<std::string>());
+    auto has = [&](const char *key) { return json.contains(key) && json[key].is_string(); };
+    bool running = json.is_object() && json.contains("text"),
+         example = json.is_object() && (json.contains("prompt") || json.contains("completion"));
+    if (running == example || (running ? !has("text") : !has("prompt") || !has("completion")))
+      throw badInput(fmt::format("{}:{}", name, number),
+                     "is no JSON object with a text under \"text\", or with texts under "
+                     "\"prompt\" and \"completion\"");
+    if (running) {
+      document({json["text"].get<std::string>(), number});
+      continue;
+    }
+    auto prompt = json["prompt"].get<std::string>();
+    document({prompt + json["completion"].get<std::string>(), number, true,
+              static_cast<int64_t>(prompt.size())});
   }
+}
+
+void forEachDocument(const fs::path &path, const std::function<void(const Document &)> &document) {
+  MappedFile file(path);
+  std::string_view text(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
+  if (path.extension() == ".jsonl")
+    forEachLine(text, path.string(), document);
+  else
+    document({text});
+}
+
+/// Adds the documents of a text file, as bytes.
+static void appendText(const fs::path &path, TokenStream &stream) {
+  bool returns = false;
+  size_t file = stream.files.size() - 1;
+  forEachDocument(path, [&](const Document &document) {
+    // A sequence of one token has no target.
+    bool empty = document.text.size() < (document.example ? 2 : 1);
+    ++stream.documents;
+    stream.emptyDocuments += empty;
+    returns = returns || document.text.find('\r') != std::string_view::npos;
+    if (empty)
+      return;
+    std::vector<int32_t> &tokens = document.example ? stream.exampleTokens : stream.tokens;
+    if (document.example)
+      stream.examples.push_back({static_cast<int64_t>(tokens.size()),
+                                 static_cast<int64_t>(document.text.size()), document.promptSize,
+                                 document.line, file});
+    for (char byte : document.text)
+      tokens.push_back(static_cast<unsigned char>(byte));
+  });
+  if (returns)
+    stream.notes.push_back(path.string() +
+                           " has carriage returns; they are kept, as bytes of the text");
 }
 
 TokenStream readTokens(std::span<const fs::path> files, int64_t vocabulary) {
   TokenStream stream;
   for (const fs::path &path : expand(files)) {
     std::string name = path.string();
+    stream.files.push_back(name);
     if (path.extension() == ".bin" || path.extension() == ".npy") {
       MappedFile file(path);
-      path.extension() == ".bin" ? readBin(file.bytes(), name, vocabulary, stream)
-                                 : readNpy(file.bytes(), name, vocabulary, stream);
+      path.extension() == ".bin" ? appendBin(file.bytes(), name, vocabulary, stream)
+                                 : appendNpy(file.bytes(), name, vocabulary, stream);
       continue;
     }
     if (vocabulary < 256)
@@ -151,20 +203,22 @@ TokenStream readTokens(std::span<const fs::path> files, int64_t vocabulary) {
                      fmt::format("is text, whose bytes need a vocabulary of 256; the model has {}",
                                  vocabulary),
                      "give files of token ids (.bin, .npy)");
-    bool returns = false;
-    forEachDocument(path, [&](std::string_view text) {
-      ++stream.documents;
-      stream.emptyDocuments += text.empty();
-      returns = returns || text.find('\r') != std::string_view::npos;
-      for (char byte : text)
-        stream.tokens.push_back(static_cast<unsigned char>(byte));
-    });
-    if (returns)
-      stream.notes.push_back(name + " has carriage returns; they are kept, as bytes of the text");
+    appendText(path, stream);
   }
   if (stream.emptyDocuments > 0)
-    stream.notes.push_back(fmt::format("{} empty documents were skipped", stream.emptyDocuments));
+    stream.notes.push_back(fmt::format("{} of {} documents are empty and were skipped",
+                                       stream.emptyDocuments, stream.documents));
   return stream;
+}
+
+std::string TokenStream::hash() const {
+  std::vector<int64_t> sizes;
+  for (const Example &example : examples)
+    sizes.insert(sizes.end(), {example.tokens, example.prompt});
+  std::string parts = hashOf(std::as_bytes(std::span(tokens))) +
+                      hashOf(std::as_bytes(std::span(exampleTokens))) +
+                      hashOf(std::as_bytes(std::span(sizes)));
+  return hashOf(std::as_bytes(std::span(parts)));
 }
 
 } // namespace ftlm

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/io/Folder.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -10,21 +10,22 @@ namespace ftlm {
 namespace fs = std::filesystem;
 
 FolderWriter::FolderWriter(fs::path target) : final(std::move(target)) {
-  temporary = final.parent_path() / (".tmp-" + final.filename().string());
-  std::error_code error;
-  fs::remove_all(temporary, error);
-  if (!fs::create_directories(temporary, error))
-    throw Error(ExitCode::Failed, temporary.string(), "cannot be created: " + error.message());
+  temporary = final.parent_path() / (std::string(temporaryPrefix) + final.filename().string());
+  removeTree(temporary);
+  makeFolders(temporary);
 }
 
 FolderWriter::~FolderWriter() {
-  std::error_code error;
-  if (!committed)
-    fs::remove_all(temporary, error);
+  try {
+    removeTree(temporary);
+  } catch (const Error &) {
+    // What is left has a temporary name: nothing takes it, and the next attempt removes it.
+  }
 }
 
 void FolderWriter::commit() {
   nlohmann::ordered_json manifest;
+  manifest["files"] = nlohmann::ordered_json::object();
   std::vector<fs::path> files;
   for (auto &entry : fs::directory_iterator(temporary))
     files.push_back(entry.path());
@@ -36,30 +37,28 @@ void FolderWriter::commit() {
   }
   writeFile(temporary / "manifest.json", manifest.dump(2) + "\n");
   syncFolder(temporary);
-  std::error_code error;
-  fs::remove_all(final, error);
-  fs::rename(temporary, final, error);
-  if (error)
-    throw Error(ExitCode::Failed, final.string(),
-                "cannot be renamed into place: " + error.message());
-  committed = true;
+  replaceFolder(temporary, final);
   syncFolder(final.parent_path());
 }
 
-void verifyFolder(const fs::path &folder) {
+void verifyFolder(const fs::path &folder, std::initializer_list<std::string_view> required) {
   fs::path path = folder / "manifest.json";
   auto manifest = nlohmann::json::parse(readText(path), nullptr, false);
-  if (manifest.is_discarded() || !manifest.contains("files") || !manifest["files"].is_object())
-    throw badInput(path.string(), "is not a manifest of a checkpoint");
-  for (auto &[name, facts] : manifest["files"].items()) {
+  const char *notWhole = "the folder is not whole";
+  if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_object())
+    throw badInput(path.string(), "is no manifest of a folder", notWhole);
+  const nlohmann::json &files = manifest["files"];
+  for (std::string_view name : required)
+    if (!files.contains(std::string(name)))
+      throw badInput(path.string(), "does not list " + std::string(name), notWhole);
+  for (auto &[name, facts] : files.items()) {
     fs::path file = folder / name;
-    if (fs::path(name).has_parent_path() || !fs::is_regular_file(file))
-      throw badInput(file.string(), "is missing", "the checkpoint is not whole");
+    if (name.empty() || fs::path(name).has_parent_path() || !fs::is_regular_file(file))
+      throw badInput(file.string(), "is missing", notWhole);
     MappedFile mapped(file);
-    if (facts.value("bytes", uint64_t(0)) != mapped.bytes().size() ||
-        facts.value("xxh3", "") != hashOf(mapped.bytes()))
-      throw badInput(file.string(), "has another size or hash than the manifest says",
-                     "the checkpoint is not whole");
+    if (!facts.is_object() || !facts.contains("bytes") || facts["bytes"] != mapped.bytes().size() ||
+        !facts.contains("xxh3") || facts["xxh3"] != hashOf(mapped.bytes()))
+      throw badInput(file.string(), "has another size or hash than the manifest says", notWhole);
   }
 }
 

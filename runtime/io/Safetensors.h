@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace ftlm {
@@ -16,9 +17,13 @@ namespace ftlm {
 /// A tensor in memory, row-major.
 struct TensorView {
   std::string name;
-  plan::DType dtype;
+  std::optional<plan::DType> dtype; // empty: one of the format's that ftlm does not compute with
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
+  std::string storedAs = ""; // the dtype's name in the file it was read from
+
+  /// The dtype's name in the format: "F32", "BOOL".
+  std::string dtypeName() const;
 };
 
 class SafetensorsFile {
@@ -27,6 +32,7 @@ public:
   /// Reads from memory; `name` is for errors. The bytes must outlive the result.
   static SafetensorsFile fromBytes(std::span<const std::byte> bytes, const std::string &name);
 
+  /// Sorted by name.
   const std::vector<TensorView> &tensors() const { return list; }
   const TensorView *find(std::string_view name) const;
   const std::map<std::string, std::string> &metadata() const { return notes; }

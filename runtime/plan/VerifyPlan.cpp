@@ -447,9 +447,27 @@ private:
       check(s->moment2(), "second moment", plan::BufferClass::Optimizer, parameter);
       if (s->value() < 0)
         throw under.fail(fmt::format("parameter '{}' has no value", parameter.name()->str()));
+      rows(parameter);
     }
     if (std::find(seen.begin(), seen.end(), false) != seen.end())
       throw under.fail("has a parameter that no rank keeps");
+  }
+
+  /// Checks that the view and the stored pieces of a parameter lie in it.
+  void rows(const plan::Parameter &p) {
+    int64_t all = p.shape()->size() > 0 ? p.shape()->Get(0) : 0;
+    if (p.view() < 0 || p.view() > all)
+      throw under.fail(fmt::format("parameter '{}' of {} rows has a view of {}", p.name()->str(),
+                                   all, p.view()));
+    if (!p.stored())
+      return;
+    for (const plan::StoredPiece *piece : *p.stored())
+      if (piece->row() < 0 || piece->rows() < 1 || piece->row() > all ||
+          piece->rows() > all - piece->row())
+        throw under.fail(fmt::format("parameter '{}' of {} rows is stored as '{}' from row {} on "
+                                     "in {} rows",
+                                     p.name()->str(), all, piece->name()->str(), piece->row(),
+                                     piece->rows()));
   }
 
   const PlanUnderCheck &under;

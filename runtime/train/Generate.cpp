@@ -15,6 +15,11 @@ int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sam
   std::vector<int32_t> order(static_cast<size_t>(vocabulary));
   std::iota(order.begin(), order.end(), 0);
   auto logit = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
+  for (int32_t id : order)
+    if (!std::isfinite(logit(id)))
+      throw Error(ExitCode::Failed, "logits",
+                  fmt::format("the model gives {} for token {}", logit(id), id),
+                  "its weights are not numbers any more: take an older checkpoint");
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t l, int32_t r) { return logit(l) > logit(r); });
   if (sampling.temperature <= 0)
@@ -44,13 +49,29 @@ int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sam
   return order[count - 1];
 }
 
+std::vector<int32_t> promptTokens(const plan::Plan &plan, const std::string &flag,
+                                  std::string_view text) {
+  if (plan.vocabulary() < 256)
+    throw badInput(flag,
+                   fmt::format("is text, whose bytes need a vocabulary of 256; the model has {}",
+                               plan.vocabulary()));
+  if (text.empty())
+    throw badInput(flag, "is empty", "give at least one character to go on from");
+  std::vector<int32_t> tokens;
+  for (char byte : text)
+    tokens.push_back(static_cast<unsigned char>(byte));
+  return tokens;
+}
+
+std::string tokenText(int32_t id) {
+  return id < 256 ? std::string(1, static_cast<char>(id)) : fmt::format("<{}>", id);
+}
+
 void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTokens,
                     const Sampling &sampling, const std::function<void(int32_t)> &emit) {
   Executor &run = session.executor();
   const auto purpose = plan::Purpose::Generate;
   auto time = static_cast<size_t>(session.require(purpose).time());
-  if (prompt.empty())
-    throw badInput("--prompt", "is empty", "give at least one character to go on from");
   std::span<int32_t> tokens = run.input<int32_t>(purpose, plan::InputKind::Tokens),
                      positions = run.input<int32_t>(purpose, plan::InputKind::Positions);
   for (int64_t i = 0; i < maxTokens; ++i) {

@@ -15,11 +15,19 @@ struct Sampling {
 };
 
 /// Draws an id from logits; `position` counts the draws. Only the first `vocabulary` logits take
-/// part.
+/// part; throws when one of them is no finite number.
 int32_t sampleToken(std::span<const float> logits, int64_t vocabulary, const Sampling &sampling,
                     int64_t position);
 
-/// Calls `emit` for each new token after `prompt`.
+/// The ids of a prompt, its bytes; `flag` is for errors: a model without ids for all bytes, no
+/// text.
+std::vector<int32_t> promptTokens(const plan::Plan &plan, const std::string &flag,
+                                  std::string_view text);
+
+/// The text of an id. Ids above the bytes have none of their own and are shown as a number.
+std::string tokenText(int32_t id);
+
+/// Calls `emit` for each new token after `prompt`, which is not empty.
 void generateTokens(Session &session, std::vector<int32_t> prompt, int64_t maxTokens,
                     const Sampling &sampling, const std::function<void(int32_t)> &emit);
 

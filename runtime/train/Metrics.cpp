@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Metrics.h"
 
-#include "runtime/io/Files.h"
-
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -32,35 +30,37 @@ std::string jsonLine(const MetricLine &line) {
     else if (auto *number = std::get_if<double>(&value))
       text += numberText(*number);
     else
-      text += nlohmann::json(std::get<std::string>(value)).dump();
+      text += nlohmann::json(std::get<std::string>(value))
+                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   return text + "}";
 }
 
-MetricsFile::MetricsFile(const std::filesystem::path &path, int64_t keepSteps) {
+/// Replaces the file by the part of it that stays; returns its name.
+static const std::filesystem::path &keepLines(const std::filesystem::path &path,
+                                              int64_t keepSteps) {
   std::string kept;
   if (keepSteps > 0 && std::filesystem::exists(path)) {
     std::string text = readText(path);
-    for (size_t at = 0; at < text.size();) {
-      size_t end = std::min(text.find('\n', at), text.size());
+    // A line without its end was cut off as it was written.
+    for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
       std::string line = text.substr(at, end - at);
-      at = end + 1;
       size_t key = line.find("\"step\": ");
       if (key != std::string::npos &&
           std::strtoll(line.c_str() + key + 8, nullptr, 10) <= keepSteps)
         kept += line + "\n";
     }
   }
-  file.open(path, std::ios::trunc);
-  if (!file)
-    throw Error(ExitCode::Failed, path.string(), "cannot be created");
-  file << kept << std::flush;
+  makeFolders(std::filesystem::absolute(path).parent_path());
+  writeFile(path, kept);
+  return path;
 }
 
+MetricsFile::MetricsFile(const std::filesystem::path &path, int64_t keepSteps)
+    : file(keepLines(path, keepSteps)) {}
+
 void MetricsFile::write(const MetricLine &line) {
-  file << jsonLine(line) << "\n" << std::flush;
-  if (!file)
-    throw Error(ExitCode::Failed, "metrics file", "cannot be written: is the disk full?");
+  file.append(jsonLine(line) + "\n");
 }
 
 Progress::Progress(int64_t all, std::string name)

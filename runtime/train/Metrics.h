@@ -4,9 +4,10 @@
 // json does.
 #pragma once
 
+#include "runtime/io/Files.h"
+
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,13 +23,14 @@ std::string jsonLine(const MetricLine &line);
 
 class MetricsFile {
 public:
-  /// Appends to the file, after dropping the lines of steps after `keepSteps` (of a run that is
-  /// resumed).
+  /// Appends to the file. Of what is there, the lines of steps up to `keepSteps` stay (of a run
+  /// that is resumed; 0: none), whole lines only. The file is replaced at once: a process that dies
+  /// here loses none of them.
   MetricsFile(const std::filesystem::path &path, int64_t keepSteps);
   void write(const MetricLine &line);
 
 private:
-  std::ofstream file;
+  AppendedFile file;
 };
 
 /// A bar with the share done, the time left and a text; plain lines now and then where standard

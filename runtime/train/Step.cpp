@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Step.h"
 
+#include "runtime/train/Report.h"
+
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,7 +24,7 @@ std::span<const T> tensorOf(const SafetensorsFile &file, const StepOptions &o,
       tensor->shape[1] != plan.batch() || tensor->shape[2] != plan.time())
     throw badInput(o.batch.string(),
                    fmt::format("has '{}' of {} [{}]; expected {} [{} or more, {}, {}]", name,
-                               plan::EnumNameDType(tensor->dtype), fmt::join(tensor->shape, ", "),
+                               tensor->dtypeName(), fmt::join(tensor->shape, ", "),
                                plan::EnumNameDType(dtype), o.steps, plan.batch(), plan.time()));
   return {reinterpret_cast<const T *>(tensor->data.data()), tensor->data.size() / sizeof(T)};
 }
@@ -49,12 +53,33 @@ StepData cut(std::span<const int32_t> tokens, std::span<const int32_t> targets,
   return data;
 }
 
+/// Whether each step has a target that counts. Throws on weights that are no numbers, and when no
+/// step has one.
+std::vector<bool> countedSteps(std::span<const float> weights, const StepOptions &o,
+                               const plan::Plan &plan) {
+  auto size = static_cast<size_t>(plan.batch() * plan.time());
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (!std::isfinite(weights[i]))
+      throw badInput(o.batch.string(),
+                     fmt::format("has weight {} in step {}, sequence {}, position {}", weights[i],
+                                 i / size, i % size / static_cast<size_t>(plan.time()),
+                                 i % static_cast<size_t>(plan.time())));
+  std::vector<bool> counted;
+  for (; !weights.empty(); weights = weights.subspan(size))
+    counted.push_back(std::any_of(weights.begin(), weights.begin() + static_cast<ptrdiff_t>(size),
+                                  [](float weight) { return weight != 0; }));
+  if (std::find(counted.begin(), counted.end(), true) == counted.end())
+    throw badInput(o.batch.string(), "has no target that counts: all its weights are 0");
+  return counted;
+}
+
 } // namespace
 
 void runSteps(const StepOptions &o) {
   Session session(o.plan, o.threads);
   const plan::Plan &plan = session.plan();
-  session.load(o.init);
+  for (const std::string &name : session.load(o.init).ignored)
+    fmt::print(stderr, "note: {} is ignored; it is no parameter\n", name);
   SafetensorsFile batch = SafetensorsFile::open(o.batch);
   auto tokens = tensorOf<int32_t>(batch, o, plan, "tokens", plan::DType::I32);
   auto targets = tensorOf<int32_t>(batch, o, plan, "targets", plan::DType::I32);
@@ -65,6 +90,8 @@ void runSteps(const StepOptions &o) {
         throw badInput(o.batch.string(),
                        fmt::format("has id {}; the vocabulary has {}", id, plan.vocabulary()));
 
+  std::vector<bool> counted = countedSteps(weights, o, plan);
+  MaskedSteps masked;
   std::vector<float> losses, norms;
   std::vector<std::vector<float>> kept;
   std::vector<TensorView> dump;
@@ -86,6 +113,8 @@ void runSteps(const StepOptions &o) {
     schedule.total = o.steps;
     StepResult result = session.step(cut(tokens, targets, weights, step, plan), step, o.seed,
                                      schedule.rate(step), step, o.hyper);
+    if (!counted[static_cast<size_t>(step)])
+      masked.add(step + 1);
     losses.push_back(static_cast<float>(result.loss));
     norms.push_back(static_cast<float>(result.gradNorm));
     // Outputs are gone with the next step. Frozen parameters have no gradient.
@@ -104,6 +133,9 @@ void runSteps(const StepOptions &o) {
   dump.push_back(
       {"grad_norm", plan::DType::F32, {steps}, std::as_bytes(std::span<const float>(norms))});
   writeSafetensors(o.dump, std::move(dump));
+  masked.finish();
+  if (!o.report.empty())
+    writeReport(o.report, session, steps, masked.count());
   for (size_t i = 0; i < losses.size(); ++i)
     fmt::print("step {}: loss {:.6f} grad_norm {:.6f}\n", i + 1, losses[i], norms[i]);
 }

@@ -2,15 +2,14 @@
 #include "runtime/train/Trainer.h"
 
 #include "runtime/train/Checkpoint.h"
+#include "runtime/train/Generate.h"
 #include "runtime/train/Metrics.h"
+#include "runtime/train/Report.h"
+#include "runtime/train/Settings.h"
 
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <thread>
 
 namespace ftlm {
 namespace {
@@ -19,52 +18,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-std::atomic<bool> signalFlag = false;
-
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// The settings that decide the result of a run; a resumed run must have the same.
-Json settingsOf(const TrainOptions &o, Session &session, const std::string &fingerprint,
-                int64_t steps) {
-  Json json;
-  json["model"] = session.plan().model()->str();
-  json["batch"] = session.plan().batch();
-  json["micro_batch"] = session.plan().micro_batch();
-  json["seq_len"] = session.plan().time();
-  json["optimizer"] = plan::EnumNameOptimizer(session.plan().optimizer());
-  json["data"] = fingerprint;
-  json["steps"] = steps;
-  json["lr"] = o.schedule.peak;
-  json["min_lr"] = o.schedule.minimum;
-  json["lr_schedule"] = o.schedule.kind;
-  json["warmup"] = o.schedule.warmup;
-  json["beta1"] = o.hyper.beta1;
-  json["beta2"] = o.hyper.beta2;
-  json["eps"] = o.hyper.eps;
-  json["weight_decay"] = o.hyper.weightDecay;
-  json["clip"] = o.hyper.clip;
-  json["seed"] = o.seed;
-  return json;
-}
-
-/// Refuses a resumed run whose settings differ from those of the checkpoint, unless they were named
-/// as intended.
-void compareSettings(const Json &before, const Json &now,
-                     const std::vector<std::string> &overrides) {
-  std::vector<std::string> differences;
-  for (auto &[key, value] : now.items()) {
-    bool intended = std::find(overrides.begin(), overrides.end(), key) != overrides.end();
-    if (!intended && before.value(key, Json()) != value)
-      differences.push_back(
-          fmt::format("{} was {} and is {}", key, before.value(key, Json()).dump(), value.dump()));
-  }
-  if (!differences.empty())
-    throw badInput("--resume",
-                   fmt::format("with other settings:\n  {}", fmt::join(differences, "\n  ")),
-                   "give the settings of the first run, or name those that are meant to change "
-                   "with --override NAME");
 }
 
 DataOptions dataOptions(const TrainOptions &o, const plan::Plan &plan) {
@@ -75,211 +30,275 @@ DataOptions dataOptions(const TrainOptions &o, const plan::Plan &plan) {
   data.microBatch = plan.micro_batch();
   data.vocabulary = plan.vocabulary();
   data.seed = o.seed;
+  data.overlong = o.overlong;
   data.workers = o.workers;
   data.prefetch = o.prefetch;
   return data;
 }
 
-void writeReport(const fs::path &path, Session &session, int64_t steps) {
-  Json json, rank;
-  rank["rank"] = 0;
-  rank["arena_bytes"] = session.executor().allocatedBytes();
-  rank["link_bytes"] = Json::object();
-  json["hash"] = session.hash();
-  json["isa"] = session.executor().isa();
-  json["threads"] = session.executor().threads();
-  json["steps"] = steps;
-  json["ranks"] = {rank};
-  json["peak_rss_bytes"] = Session::peakResidentBytes();
-  for (auto &[kind, seconds] : session.executor().profile())
-    json["seconds"][kind] = seconds;
-  writeFile(path, json.dump(2) + "\n");
-}
-
-/// The state of a run between steps.
-struct Run {
+/// What of a run goes on when it is resumed, beside the model and the moments.
+struct Progressed {
   int64_t step = 0;
+  int64_t evaluated = 0; // the step of the last evaluation that came to its end
+  int64_t bestStep = -1;
   double bestLoss = INFINITY;
+  int64_t maskedSteps = 0;
+};
+
+class TrainingRun {
+public:
+  explicit TrainingRun(const TrainOptions &options)
+      : o(options), session(options.plan, options.threads), plan(session.plan()),
+        source(dataOptions(options, session.plan())) {
+    requirePrograms();
+    for (const std::string &note : source.notes())
+      fmt::print(stderr, "note: {}\n", note);
+    if (!o.valid.empty())
+      valid = std::make_unique<EvaluationData>(plan, o.valid, o.overlong);
+    steps = o.steps > 0
+                ? o.steps
+                : std::max<int64_t>(
+                      1, std::llround(o.epochs * static_cast<double>(source.stepsPerEpoch())));
+    schedule = o.schedule;
+    schedule.total = steps;
+    if (!schedule.reachesPeak())
+      fmt::print(stderr,
+                 "warning: the warm-up is longer than the {} updates of the run; the learning rate "
+                 "never reaches {}\n",
+                 steps, schedule.peak);
+    settings = settingsOf(o, plan, source.fingerprint(), steps);
+  }
+
+  int run() {
+    begin();
+    loop();
+    save();
+    if (!valid)
+      markBest(o.out, now.step);
+    masked.finish();
+    if (!o.report.empty())
+      writeReport(o.report, session, now.step, masked.count());
+    if (now.step < steps || evaluationDue()) {
+      fmt::print(stderr, "stopped after step {} of {}; saved. Run it again with --resume\n",
+                 now.step, steps);
+      return static_cast<int>(ExitCode::Stopped);
+    }
+    fmt::print(stderr, "done: {}\n", (o.out / "last").string());
+    return 0;
+  }
+
+private:
+  void requirePrograms() {
+    session.require(plan::Purpose::Train);
+    if (!o.valid.empty())
+      session.require(plan::Purpose::Evaluate);
+    if (o.sampleEvery > 0) {
+      session.require(plan::Purpose::Generate);
+      prompt = promptTokens(plan, "--sample-prompt", o.samplePrompt);
+    }
+  }
+
+  /// Takes the newest checkpoint, the one to start from, or fresh parameters; opens the folder.
+  void begin() {
+    bool exists = fs::exists(o.out) && (!fs::is_directory(o.out) || !fs::is_empty(o.out));
+    std::optional<fs::path> checkpoint;
+    if (o.resume) {
+      checkpoint = newestCheckpoint(o.out);
+      if (!checkpoint)
+        fmt::print(stderr, "{} has no whole checkpoint; the run starts at its beginning\n",
+                   o.out.string());
+    } else if (exists)
+      throw badInput(o.out.string(), "is in use",
+                     "name a new folder with --out, or go on with that run: --resume");
+    requireRoom();
+    if (checkpoint) {
+      resume(*checkpoint);
+    } else if (!o.init.empty()) {
+      LoadReport report = session.load(o.init);
+      fmt::print(stderr, "loaded {} tensors\n", report.loaded.size());
+      for (const std::string &name : report.ignored)
+        fmt::print(stderr, "note: {} is ignored; it is no parameter\n", name);
+    } else {
+      session.initialize(o.seed);
+      fmt::print(stderr, "drew {} parameters afresh\n", session.parameters());
+    }
+    masked = MaskedSteps(now.maskedSteps);
+    source.seek(now.step);
+    makeFolders(o.out);
+    writeFile(o.out / "settings.json", settings.dump(2) + "\n");
+    metrics.emplace(o.metrics.empty() ? o.out / "metrics.jsonl" : o.metrics, now.step);
+    fmt::print(stderr,
+               "{}: {} steps of {} sequences, {} samples, {} steps an epoch, {} threads, {}\n",
+               plan.model()->str(), steps, plan.batch(), source.samples(), source.stepsPerEpoch(),
+               session.executor().threads(), session.executor().isa());
+  }
+
+  /// Asks for the room of all checkpoints that will lie there at once: those that are kept, the
+  /// best and the one that is being written.
+  void requireRoom() {
+    auto saves = o.saveEvery > 0 ? (steps + o.saveEvery - 1) / o.saveEvery : 1;
+    if (valid && o.evalEvery > 0)
+      saves += steps / o.evalEvery;
+    int64_t most = o.keep > 0 ? std::min<int64_t>(saves, o.keep + 2) : saves;
+    most = std::max<int64_t>(1, most - static_cast<int64_t>(countCheckpoints(o.out)));
+    requireFreeBytes(o.out, checkpointBytes(session) * static_cast<uint64_t>(most),
+                     most == 1 ? "a checkpoint" : fmt::format("keeping {} checkpoints", most));
+  }
+
+  void resume(const fs::path &checkpoint) {
+    Json state = loadCheckpoint(session, checkpoint);
+    compareSettings(state.value("settings", Json::object()), settings, o.overrides);
+    now.step = saved = state.value("step", int64_t(0));
+    now.evaluated = state.value("evaluated", int64_t(0));
+    now.bestStep = state.value("best_step", int64_t(-1));
+    now.maskedSteps = state.value("masked_steps", int64_t(0));
+    if (state.contains("best_loss") && state["best_loss"].is_number())
+      now.bestLoss = state["best_loss"].get<double>();
+    // The run may have ended between saving the best and pointing at it.
+    if (now.bestStep >= 0 && fs::exists(o.out / fmt::format("step-{}", now.bestStep)))
+      markBest(o.out, now.bestStep);
+    fmt::print(stderr, "resumed from {}\n", checkpoint.string());
+  }
+
+  void loop() {
+    Progress progress(steps, "step");
+    // An evaluation that a signal cut off comes first.
+    if (evaluationDue()) {
+      evaluate();
+      saved = -1;
+      save();
+    }
+    bool late = false;
+    while (now.step < steps && !signalled() && !late) {
+      step(progress);
+      late = o.maxTime > 0 && secondsSince(started) > o.maxTime;
+      if (evaluationDue() || sampleDue())
+        progress.finish();
+      if (evaluationDue())
+        evaluate();
+      if (sampleDue())
+        sample();
+      if (o.saveEvery > 0 && now.step % o.saveEvery == 0)
+        save();
+    }
+    progress.finish();
+  }
+
+  void step(Progress &progress) {
+    Clock::time_point begun = Clock::now();
+    StepData data = source.next();
+    double rate = schedule.rate(now.step);
+    StepResult result = session.step(data, now.step, o.seed, rate, now.step, o.hyper);
+    ++now.step;
+    double ms = secondsSince(begun) * 1000;
+    double speed = static_cast<double>(data.tokens) / ms * 1000;
+    if (data.tokens == 0)
+      masked.add(now.step);
+    metrics->write({{"step", now.step},
+                    {"epoch", data.epoch},
+                    {"loss", result.loss},
+                    {"grad_norm", result.gradNorm},
+                    {"lr", rate},
+                    {"tokens", data.tokens},
+                    {"tokens_per_s", speed},
+                    {"mfu", utilization(ms)},
+                    {"step_ms", ms},
+                    {"data_wait_ms", data.waitMs},
+                    {"skipped", int64_t(0)},
+                    {"masked_steps", masked.count()}});
+    progress.update(now.step, fmt::format("loss {:.4f}  {:.0f} tokens/s", result.loss, speed));
+    if (!warned && !(std::isfinite(result.loss) && std::isfinite(result.gradNorm))) {
+      warned = true;
+      progress.finish();
+      fmt::print(stderr, "warning: step {} has loss {} and gradient norm {}\n", now.step,
+                 result.loss, result.gradNorm);
+    }
+  }
+
+  /// The share of the machine's peak that the matrix products of a step of `ms` reach.
+  MetricValue utilization(double ms) const {
+    if (o.peakTflops <= 0)
+      return "n/a";
+    auto flops = static_cast<double>(plan.rank_classes()->Get(0)->summary()->matmul_flops());
+    return flops / (ms / 1000) / (o.peakTflops * 1e12);
+  }
+
+  bool evaluationDue() const {
+    return valid && now.step > 0 && now.evaluated != now.step &&
+           (now.step == steps || (o.evalEvery > 0 && now.step % o.evalEvery == 0));
+  }
+
+  void evaluate() {
+    Evaluation result = valid->evaluate(session);
+    if (!result.whole)
+      return;
+    now.evaluated = now.step;
+    metrics->write({{"event", "eval"},
+                    {"step", now.step},
+                    {"loss", result.loss()},
+                    {"perplexity", std::exp(result.loss())},
+                    {"tokens", result.tokens}});
+    fmt::print(stderr, "step {}: validation loss {:.4f}\n", now.step, result.loss());
+    if (result.loss() < now.bestLoss) {
+      now.bestLoss = result.loss();
+      now.bestStep = now.step;
+      saved = -1;
+      save();
+      markBest(o.out, now.step);
+    }
+  }
+
+  bool sampleDue() const { return o.sampleEvery > 0 && now.step % o.sampleEvery == 0; }
+
+  void sample() {
+    std::string text = o.samplePrompt;
+    Sampling sampling;
+    sampling.seed = o.seed + static_cast<uint64_t>(now.step);
+    generateTokens(session, prompt, o.sampleTokens, sampling,
+                   [&](int32_t id) { text += tokenText(id); });
+    metrics->write({{"event", "sample"}, {"step", now.step}, {"text", text}});
+    // As a JSON text: a model that has not learnt much writes bytes that no terminal should get.
+    fmt::print("step {}: {}\n", now.step,
+               Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+    std::fflush(stdout);
+  }
+
+  void save() {
+    if (saved == now.step)
+      return;
+    Json state;
+    state["step"] = now.step;
+    state["evaluated"] = now.evaluated;
+    state["best_step"] = now.bestStep;
+    state["best_loss"] = std::isfinite(now.bestLoss) ? Json(now.bestLoss) : Json();
+    state["masked_steps"] = masked.count();
+    state["plan"] = session.hash();
+    state["settings"] = settings;
+    saveCheckpoint(session, o.out, now.step, state, o.keep);
+    saved = now.step;
+  }
+
+  const TrainOptions &o;
+  Clock::time_point started = Clock::now();
+  Session session;
+  const plan::Plan &plan;
+  BatchSource source;
+  std::unique_ptr<EvaluationData> valid;
+  std::vector<int32_t> prompt;
+  int64_t steps = 0, saved = -1;
+  Schedule schedule;
+  Json settings;
+  Progressed now;
+  MaskedSteps masked;
+  std::optional<MetricsFile> metrics;
+  bool warned = false;
 };
 
 } // namespace
 
-// A thread of its own waits for the signals, and all others block them: the matrix products'
-// generated code keeps data below the stack pointer, where a handler would write over it.
-void catchSignals() {
-  static bool once = [] {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    std::thread([signals] {
-      for (int number; sigwait(&signals, &number) == 0;)
-        signalFlag = true;
-    }).detach();
-    return true;
-  }();
-  (void)once;
-}
-bool signalled() {
-  return signalFlag;
-}
-
-Evaluation evaluateCorpus(Session &session, const std::vector<fs::path> &files) {
-  DataOptions options;
-  options.files = files;
-  options.time = session.plan().time();
-  options.batch = options.microBatch = session.plan().micro_batch();
-  options.vocabulary = session.plan().vocabulary();
-  options.shuffle = false;
-  options.workers = 0;
-  BatchSource source(options);
-  Evaluation result;
-  for (int64_t i = 0; i < source.stepsPerEpoch() && !signalled(); ++i) {
-    StepData data = source.next();
-    // Weights of 1: the program's loss is then the sum of the cross-entropies.
-    for (float &weight : data.microBatches[0].weights)
-      weight = weight > 0 ? 1.0f : 0.0f;
-    result.total += session.evaluate(data.microBatches[0]);
-    result.tokens += data.tokens;
-  }
-  return result;
-}
-
 int train(const TrainOptions &options) {
   catchSignals();
-  Clock::time_point started = Clock::now();
-  Session session(options.plan, options.threads);
-  const plan::Plan &plan = session.plan();
-  session.require(plan::Purpose::Train);
-  if (!options.valid.empty())
-    session.require(plan::Purpose::Evaluate);
-  BatchSource source(dataOptions(options, plan));
-  for (const std::string &note : source.notes())
-    fmt::print(stderr, "note: {}\n", note);
-  int64_t steps = options.steps;
-  if (steps == 0)
-    steps = std::max<int64_t>(
-        1, std::llround(options.epochs * static_cast<double>(source.stepsPerEpoch())));
-  Schedule schedule = options.schedule;
-  schedule.total = steps;
-
-  Json settings = settingsOf(options, session, source.fingerprint(), steps);
-  Run run;
-  bool exists =
-      fs::exists(options.out) && (!fs::is_directory(options.out) || !fs::is_empty(options.out));
-  std::optional<fs::path> checkpoint;
-  if (options.resume)
-    checkpoint = newestCheckpoint(options.out);
-  else if (exists)
-    throw badInput(options.out.string(), "is in use",
-                   "name a new folder with --out, or go on with that run: --resume");
-  requireFreeBytes(options.out, checkpointBytes(session));
-  if (checkpoint) {
-    Json state = loadCheckpoint(session, *checkpoint);
-    compareSettings(state.value("settings", Json::object()), settings, options.overrides);
-    run.step = state.value("step", int64_t(0));
-    run.bestLoss = state.contains("best_loss") && state["best_loss"].is_number()
-                       ? state["best_loss"].get<double>()
-                       : INFINITY;
-    fmt::print(stderr, "resumed from {}\n", checkpoint->string());
-  } else if (!options.init.empty()) {
-    LoadReport report = session.load(options.init);
-    fmt::print(stderr, "loaded {} tensors, ignored {}\n", report.loaded.size(),
-               report.ignored.size());
-  } else {
-    session.initialize(options.seed);
-    fmt::print(stderr, "drew {} parameters afresh\n", session.parameters());
-  }
-  source.seek(run.step);
-
-  std::error_code error;
-  fs::create_directories(options.out, error);
-  if (error)
-    throw badInput(options.out.string(), "cannot be created: " + error.message());
-  writeFile(options.out / "settings.json", settings.dump(2) + "\n");
-  fs::path metricsPath = options.metrics.empty() ? options.out / "metrics.jsonl" : options.metrics;
-  MetricsFile metrics(metricsPath, run.step);
-  fmt::print(stderr,
-             "{}: {} steps of {} sequences, {} samples, {} steps an epoch, {} threads, {}\n",
-             plan.model()->str(), steps, plan.batch(), source.samples(), source.stepsPerEpoch(),
-             session.executor().threads(), session.executor().isa());
-
-  int64_t saved = -1;
-  auto save = [&] {
-    if (saved == run.step)
-      return;
-    Json state;
-    state["step"] = run.step;
-    state["best_loss"] = std::isfinite(run.bestLoss) ? Json(run.bestLoss) : Json();
-    state["plan"] = session.hash();
-    state["settings"] = settings;
-    saveCheckpoint(session, options.out, run.step, state, options.keep);
-    saved = run.step;
-  };
-  auto evaluate = [&] {
-    Evaluation result = evaluateCorpus(session, options.valid);
-    if (signalled() || result.tokens == 0)
-      return;
-    metrics.write({{"event", "eval"},
-                   {"step", run.step},
-                   {"loss", result.loss()},
-                   {"perplexity", std::exp(result.loss())},
-                   {"tokens", result.tokens}});
-    fmt::print(stderr, "step {}: validation loss {:.4f}\n", run.step, result.loss());
-    if (result.loss() < run.bestLoss) {
-      run.bestLoss = result.loss();
-      save();
-      markBest(options.out, run.step);
-    }
-  };
-
-  Progress progress(steps, "step");
-  bool late = false;
-  while (run.step < steps && !signalled() && !late) {
-    Clock::time_point begin = Clock::now();
-    StepData data = source.next();
-    double rate = schedule.rate(run.step);
-    StepResult result = session.step(data, run.step, options.seed, rate, run.step, options.hyper);
-    ++run.step;
-    double ms = secondsSince(begin) * 1000;
-    double speed = static_cast<double>(data.tokens) / ms * 1000;
-    metrics.write({{"step", run.step},
-                   {"epoch", data.epoch},
-                   {"loss", result.loss},
-                   {"grad_norm", result.gradNorm},
-                   {"lr", rate},
-                   {"tokens", data.tokens},
-                   {"tokens_per_s", speed},
-                   {"step_ms", ms},
-                   {"data_wait_ms", data.waitMs},
-                   {"skipped", int64_t(0)}});
-    progress.update(run.step, fmt::format("loss {:.4f}  {:.0f} tokens/s", result.loss, speed));
-    if (!std::isfinite(result.loss) && std::isfinite(result.gradNorm) == false && run.step == 1)
-      fmt::print(stderr, "warning: the loss is {} in the first step\n", result.loss);
-    late = options.maxTime > 0 && secondsSince(started) > options.maxTime;
-    bool last = run.step == steps;
-    if (!options.valid.empty() &&
-        (last || (options.evalEvery > 0 && run.step % options.evalEvery == 0))) {
-      progress.finish();
-      evaluate();
-    }
-    if (options.saveEvery > 0 && run.step % options.saveEvery == 0)
-      save();
-  }
-  progress.finish();
-  save();
-  if (options.valid.empty())
-    markBest(options.out, run.step);
-  if (!options.report.empty())
-    writeReport(options.report, session, run.step);
-  if (run.step < steps) {
-    fmt::print(stderr, "stopped after step {} of {}; saved. Run it again with --resume\n", run.step,
-               steps);
-    return static_cast<int>(ExitCode::Stopped);
-  }
-  fmt::print(stderr, "done: {}\n", (options.out / "last").string());
-  return 0;
+  return TrainingRun(options).run();
 }
 
 } // namespace ftlm

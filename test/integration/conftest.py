@@ -14,7 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("FTLM_BIN", ROOT / "build" / "bin"))
 SHARED = pathlib.Path(os.environ.get("FTLM_SHARED", ROOT.parent / "shared"))
 
-DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
+DTYPES = {"F32": np.float32, "F64": np.float64, "F16": np.float16, "I32": np.int32, "I64": np.int64, "I16": np.int16,
+          "I8": np.int8, "U32": np.uint32, "U64": np.uint64, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_}
 
 
 def run(program, *arguments, code=0, **options):
@@ -50,6 +51,14 @@ def write_safetensors(path, tensors):
     pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
+def refused(program, *arguments, code=2, says=()):
+    """Runs a program that must end with `code` and say all of `says`; returns what it said."""
+    done = run(program, *arguments, code=code)
+    for text in says:
+        assert text in done.stderr, f"expected {text!r} in:\n{done.stderr}"
+    return done.stderr
+
+
 def metrics(path, event=None):
     """The lines of a metrics file: the updates, or those of one kind of event."""
     lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
@@ -69,6 +78,14 @@ def compare(found, expected, tolerance):
     table = "\n".join(f"{ratio:10.3f} of the tolerance  error {error:.3e}  {name}" for ratio, error, name in worst[:8])
     assert worst[0][0] <= 1 and not np.isnan(worst[0][0]), table
     return table
+
+
+def assert_same_bits(left, right):
+    """Checks that the models in two checkpoints are the same, bit for bit."""
+    left, right = (read_safetensors(folder / "model.safetensors") for folder in (left, right))
+    assert left.keys() == right.keys()
+    for name in left:
+        assert left[name].tobytes() == right[name].tobytes(), f"{name} differs"
 
 
 @pytest.fixture

@@ -5,14 +5,7 @@ import re
 
 import pytest
 
-from conftest import run
-
-
-def refused(program, *arguments, code=2, says=()):
-    done = run(program, *arguments, code=code)
-    for text in says:
-        assert text in done.stderr, f"expected {text!r} in:\n{done.stderr}"
-    return done.stderr
+from conftest import refused, run
 
 
 @pytest.mark.parametrize("program", ["ftlmc", "ftlm-run"])

@@ -10,20 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from conftest import BIN, metrics, read_safetensors, run
+from conftest import BIN, assert_same_bits, metrics, run
 
 FLAGS = ["--lr", 1e-3, "--warmup", 5, "--seed", 3]
-
-
-def model_of(folder):
-    return read_safetensors(folder / "model.safetensors")
-
-
-def assert_same_bits(left, right):
-    left, right = model_of(left), model_of(right)
-    assert left.keys() == right.keys()
-    for name in left:
-        assert left[name].tobytes() == right[name].tobytes(), f"{name} differs"
 
 
 def losses(folder):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ftlm-run/Commands.h"
 
+#include "runtime/train/Evaluate.h"
 #include "runtime/train/Generate.h"
-#include "runtime/train/Trainer.h"
 #include "schema/PlanReport.h"
 
 #include <cmath>
@@ -14,6 +14,22 @@ namespace ftlm {
 
 namespace fs = std::filesystem;
 
+void addOverlong(CLI::App &app, Overlong &overlong) {
+  const std::map<std::string, Overlong> names = {
+      {"error", Overlong::Error}, {"cut", Overlong::Cut}, {"drop", Overlong::Drop}};
+  app.add_option("--overlong", overlong,
+                 "what to do with a prompt and completion longer than the plan's sequences: error, "
+                 "cut or drop")
+      ->transform(CLI::CheckedTransformer(names).description(""))
+      ->default_str("error");
+}
+
+/// Loads parameters and names the tensors that were there and no parameters.
+static void load(Session &session, const std::vector<fs::path> &sources) {
+  for (const std::string &name : session.load(sources).ignored)
+    fmt::print(stderr, "note: {} is ignored; it is no parameter\n", name);
+}
+
 Command addEvaluate(CLI::App &app) {
   auto o = std::make_shared<EvaluateOptions>();
   auto json = std::make_shared<bool>(false);
@@ -22,15 +38,19 @@ Command addEvaluate(CLI::App &app) {
   evaluate.add_option("PLAN", o->plan, "a plan of ftlmc")->required();
   evaluate.add_option("--init", o->init, "checkpoint")->required();
   evaluate.add_option("--data", o->data, "data, as for train")->required();
+  addOverlong(evaluate, o->overlong);
   evaluate.add_option("--threads", o->threads, "threads; 0: those of the machine")
       ->check(CLI::NonNegativeNumber);
   evaluate.add_flag("--json", *json, "print JSON");
   return [o, json] {
     catchSignals();
     Session session(o->plan, o->threads);
-    session.load(o->init);
-    Evaluation result = evaluateCorpus(session, o->data);
-    if (signalled())
+    load(session, o->init);
+    EvaluationData data(session.plan(), o->data, o->overlong);
+    for (const std::string &note : data.notes())
+      fmt::print(stderr, "note: {}\n", note);
+    Evaluation result = data.evaluate(session);
+    if (!result.whole)
       return static_cast<int>(ExitCode::Stopped);
     double loss = result.loss();
     nlohmann::ordered_json facts = {{"loss", loss},
@@ -77,22 +97,11 @@ Command addGenerate(CLI::App &app) {
       ->check(CLI::NonNegativeNumber);
   return [o] {
     Session session(o->plan, o->threads);
-    if (session.plan().vocabulary() < 256)
-      throw badInput("--prompt",
-                     fmt::format("is text, whose bytes need a vocabulary of 256; the model has {}",
-                                 session.plan().vocabulary()));
-    session.load(o->init);
-    std::vector<int32_t> prompt;
-    for (char byte : o->prompt)
-      prompt.push_back(static_cast<unsigned char>(byte));
+    std::vector<int32_t> prompt = promptTokens(session.plan(), "--prompt", o->prompt);
+    load(session, o->init);
     std::cout << o->prompt << std::flush;
-    generateTokens(session, prompt, o->maxTokens, o->sampling, [](int32_t id) {
-      // Ids above the bytes have no text of their own.
-      if (id < 256)
-        std::cout << static_cast<char>(id) << std::flush;
-      else
-        std::cout << '<' << id << '>' << std::flush;
-    });
+    generateTokens(session, prompt, o->maxTokens, o->sampling,
+                   [](int32_t id) { std::cout << tokenText(id) << std::flush; });
     std::cout << "\n";
     return 0;
   };
@@ -107,9 +116,11 @@ static void inspectCheckpoint(const fs::path &path, bool json) {
   facts["xxh3"] = hashOf(mapped.bytes());
   uint64_t elements = 0;
   for (const TensorView &tensor : tensors.tensors()) {
-    elements += tensor.data.size() / bytesOf(tensor.dtype);
-    facts["tensors"][tensor.name] = {{"dtype", plan::EnumNameDType(tensor.dtype)},
-                                     {"shape", tensor.shape}};
+    uint64_t count = 1;
+    for (int64_t extent : tensor.shape)
+      count *= static_cast<uint64_t>(extent);
+    elements += count;
+    facts["tensors"][tensor.name] = {{"dtype", tensor.dtypeName()}, {"shape", tensor.shape}};
   }
   facts["elements"] = elements;
   if (json) {
@@ -119,8 +130,7 @@ static void inspectCheckpoint(const fs::path &path, bool json) {
   fmt::print("{}: {} tensors, {} numbers, hash {}\n", file.string(), tensors.tensors().size(),
              elements, facts["xxh3"].get<std::string>());
   for (const TensorView &tensor : tensors.tensors())
-    fmt::print("  {:5} [{}] {}\n", plan::EnumNameDType(tensor.dtype), fmt::join(tensor.shape, ", "),
-               tensor.name);
+    fmt::print("  {:5} [{}] {}\n", tensor.dtypeName(), fmt::join(tensor.shape, ", "), tensor.name);
 }
 
 Command addInspect(CLI::App &app) {
@@ -159,7 +169,8 @@ Command addTokenize(CLI::App &app) {
       ->capture_default_str();
   return [files] {
     for (const fs::path &file : *files)
-      forEachDocument(file, [](std::string_view text) {
+      forEachDocument(file, [](const Document &document) {
+        std::string_view text = document.text;
         std::string line = "[";
         for (size_t i = 0; i < text.size(); ++i)
           line += fmt::format("{}{}", i ? ", " : "", static_cast<unsigned char>(text[i]));

@@ -3,6 +3,8 @@
 // was chosen. What runs returns the exit code or throws ftlm::Error.
 #pragma once
 
+#include "runtime/data/Batches.h"
+
 #include <CLI/CLI.hpp>
 #include <functional>
 
@@ -17,5 +19,8 @@ Command addGenerate(CLI::App &app);
 Command addInspect(CLI::App &app);
 Command addTokenize(CLI::App &app);
 Command addDoctor(CLI::App &app);
+
+/// --overlong, which commands that read data share.
+void addOverlong(CLI::App &app, Overlong &overlong);
 
 } // namespace ftlm

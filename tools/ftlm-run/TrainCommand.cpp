@@ -48,14 +48,17 @@ Command addTrain(CLI::App &app) {
   CLI::App &train = *app.add_subcommand("train", "trains a model");
   train.add_option("PLAN", o->plan, "a plan of ftlmc")->required();
   train
-      .add_option("--data", o->data,
-                  "text (as bytes), .jsonl, or files of token ids (.bin of llm.c or nanoGPT, "
-                  ".npy); patterns are expanded")
+      .add_option(
+          "--data", o->data,
+          "text (as bytes), .jsonl with \"text\" or with \"prompt\" and \"completion\" (only "
+          "completions are learnt), or files of token ids (.bin of llm.c or nanoGPT, .npy); "
+          "patterns are expanded")
       ->required();
   train.add_option("--out", o->out, "folder of the run: checkpoints, metrics, settings")
       ->required();
   train.add_option("--init", o->init, "checkpoint to start from; without it parameters are drawn");
   train.add_option("--valid", o->valid, "data to evaluate on");
+  addOverlong(train, o->overlong);
   train.add_option("--steps", o->steps, "steps to train for; 0: by --epochs")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -74,12 +77,26 @@ Command addTrain(CLI::App &app) {
   train.add_option("--keep", o->keep, "checkpoints to keep, the best beside them; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  train
+      .add_option("--sample-every", o->sampleEvery,
+                  "steps between samples of text that the model writes; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  train.add_option("--sample-prompt", o->samplePrompt, "text that the samples go on from");
+  train.add_option("--sample-tokens", o->sampleTokens, "tokens of a sample")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   train.add_flag("--resume", o->resume, "go on with the run in --out");
   train.add_option("--override", o->overrides,
                    "settings that a resumed run may change, by their names in settings.json");
   train.add_option("--metrics", o->metrics, "JSON lines file (default: metrics.jsonl in --out)");
   train.add_option("--report", o->report, "write what was allocated and counted as JSON");
   train.add_option("--max-time", o->maxTime, "seconds after which to save and stop; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  train
+      .add_option("--peak-tflops", o->peakTflops,
+                  "peak of the machine, for `mfu` in the metrics; 0: not known, `mfu` is n/a")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   addThreads(train, o->threads);
@@ -108,6 +125,7 @@ Command addStep(CLI::App &app) {
   step.add_option("--steps", o->steps, "steps")->check(CLI::PositiveNumber)->capture_default_str();
   addUpdateOptions(step, o->schedule, o->hyper);
   step.add_option("--seed", o->seed, "seed of the dropout")->capture_default_str();
+  step.add_option("--report", o->report, "write what was allocated and counted as JSON");
   addThreads(step, o->threads);
   return [o] {
     runSteps(*o);

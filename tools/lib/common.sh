@@ -3,11 +3,12 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-# What a build needs, and what the tests need beside it.
+# What a build needs, and what the tests and the fuzz targets need beside it.
 build_packages=(g++ cmake ninja-build ccache libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools lld-22
   libdnnl-dev libomp-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev libtomlplusplus-dev
   nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev)
 test_packages=(libgtest-dev libgmock-dev python3 python3-numpy python3-pytest clang-format-22 clang-tidy-22)
+fuzz_packages=(clang-22 libclang-rt-22-dev)
 
 say() { printf '\n==> %s\n' "$*"; }
 
