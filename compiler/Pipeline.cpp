@@ -4,6 +4,7 @@
 #include "compiler/codegen/Passes.h"
 #include "compiler/differentiate/Passes.h"
 #include "compiler/fuse/Passes.h"
+#include "compiler/interpret/Passes.h"
 #include "compiler/memory/Passes.h"
 #include "compiler/schedule/Passes.h"
 
@@ -36,6 +37,7 @@ void registerAllPasses() {
   registerCodegenPasses();
   registerSchedulePasses();
   registerMemoryPasses();
+  registerInterpretPasses();
 }
 
 void addPasses(PassManager &passes, Stage stage, const StepOptions &step) {
