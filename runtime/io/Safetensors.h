@@ -20,6 +20,7 @@ struct TensorView {
   std::optional<plan::DType> dtype; // empty: one of the format's that ftlm does not compute with
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
+  // NOLINTNEXTLINE(readability-redundant-member-init): aggregates may leave it out
   std::string storedAs = {}; // the dtype's name in the file it was read from
 
   /// The dtype's name in the format: "F32", "BOOL".
