@@ -8,20 +8,10 @@ using namespace mlir;
 namespace ftlm::interpret {
 namespace {
 
-/// The global name of what an op reads or writes.
-std::string nameOf(Operation *op, StringRef name, const Context &context) {
-  return lm::memberName(name, layerOf(op, context).value_or(0));
-}
-
-LogicalResult assign(Operation *op, ArrayRef<const Tensor *> operands, MutableArrayRef<Tensor>,
-                     const Context &context) {
-  return context.interpreter.setParameter(nameOf(op, cast<lm::AssignOp>(op).getTarget(), context),
-                                          *operands[0]);
-}
-
 LogicalResult use(Operation *op, ArrayRef<const Tensor *>, MutableArrayRef<Tensor> results,
                   const Context &context) {
-  std::string name = nameOf(op, cast<lm::UseOp>(op).getParam(), context);
+  std::string name =
+      lm::memberName(cast<lm::UseOp>(op).getParam(), context.layerOf(op).value_or(0));
   const Tensor *value = context.interpreter.findParameter(name);
   if (!value)
     return op->emitOpError() << "reads the parameter '" << name << "', which has no value";
@@ -45,13 +35,8 @@ LogicalResult layerCall(Operation *op, ArrayRef<const Tensor *> operands,
 
 } // namespace
 
-std::optional<int64_t> layerOf(Operation *op, const Context &context) {
-  return context.layer ? context.layer : lm::layerOf(op);
-}
-
 void addFrameMeanings(MeaningTable &table) {
   table[lm::UseOp::getOperationName()] = use;
-  table[lm::AssignOp::getOperationName()] = assign;
   table[lm::LayerCallOp::getOperationName()] = layerCall;
 }
 

@@ -3,6 +3,8 @@
 
 #include "dialects/lm/Lm.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace ftlm::interpret {
@@ -30,19 +32,27 @@ LogicalResult checkIndices(Operation *op, StringRef what, const Tensor &indices,
   return success();
 }
 
+std::optional<int64_t> Context::layerOf(Operation *op) const {
+  std::optional<int64_t> own = lm::layerOf(op);
+  return own ? own : layer;
+}
+
+/// The names of the arguments of a program or a layer class.
+static SmallVector<StringRef> argumentNames(FunctionOpInterface function) {
+  return llvm::to_vector(
+      function->getAttrOfType<ArrayAttr>("argument_names").getAsValueRange<StringAttr>());
+}
+
 Interpreter::Interpreter(ModuleOp module)
     : module(module), symbols(module), meanings(allMeanings()) {
   for (auto param : module.getOps<lm::ParamOp>())
     for (int64_t layer = 0; layer < param.getLayers().value_or(1); ++layer)
       types[lm::memberName(param.getSymName(), layer)] = param.getTensorType();
-  // Moments are 0 before the first step.
-  for (auto state : module.getOps<lm::StateOp>())
-    if (auto param = symbols.lookup<lm::ParamOp>(state.getParam()))
-      for (int64_t layer = 0; layer < param.getLayers().value_or(1); ++layer) {
-        std::string name = lm::memberName(state.getSymName(), layer);
-        types[name] = param.getTensorType();
-        parameters[name] = Tensor::zeros(param.getTensorType());
-      }
+  for (auto state : module.getOps<lm::StateOp>()) {
+    auto param = symbols.lookup<lm::ParamOp>(state.getParam());
+    for (int64_t layer = 0; layer < param.getLayers().value_or(1); ++layer)
+      parameters[lm::memberName(state.getSymName(), layer)] = Tensor::zeros(param.getTensorType());
+  }
 }
 
 LogicalResult Interpreter::setParameter(StringRef name, Tensor value) {
@@ -75,46 +85,64 @@ void Interpreter::setRandomParameters(uint64_t seed) {
   }
 }
 
-/// The names of a function's arguments.
-static ArrayAttr namesOf(FunctionOpInterface function) {
-  return function->getAttrOfType<ArrayAttr>("argument_names");
+FailureOr<FunctionOpInterface> Interpreter::find(StringRef name) {
+  auto function = symbols.lookup<FunctionOpInterface>(name);
+  if (!function || !isa<lm::ProgramOp, lm::LayerClassOp>(function.getOperation()))
+    return module.emitError() << "has no lm.program and no lm.layer_class @" << name
+                              << " to interpret";
+  return function;
 }
 
 FailureOr<SmallVector<Tensor>> Interpreter::run(StringRef name,
                                                 const llvm::StringMap<Tensor> &inputs) {
-  auto program = symbols.lookup<FunctionOpInterface>(name);
-  if (!program)
-    return module.emitError() << "has no lm.program @" << name << " to interpret";
+  auto function = find(name);
+  if (failed(function))
+    return failure();
+  Operation *op = *function;
+  SmallVector<StringRef> names = argumentNames(*function);
   SmallVector<Tensor> arguments;
-  for (auto [nameAttr, type] : llvm::zip_equal(namesOf(program), program.getArgumentTypes())) {
-    StringRef argument = cast<StringAttr>(nameAttr).getValue();
+  for (auto [argument, type] : llvm::zip_equal(names, function->getArgumentTypes())) {
     auto found = inputs.find(argument);
     if (found == inputs.end())
-      return program->emitOpError()
-             << "has the argument '" << argument << "', for which there is no input";
+      return op->emitOpError() << "has the argument '" << argument
+                               << "', for which there is no input";
     if (!found->second.fits(cast<RankedTensorType>(type)))
-      return program->emitOpError() << "argument '" << argument << "' is a " << type
-                                    << "; the input for it has another shape or kind of element";
+      return op->emitOpError() << "argument '" << argument << "' is a " << type
+                               << "; the input for it has another shape or kind of element";
     arguments.push_back(found->second);
     roundToType(arguments.back(), cast<RankedTensorType>(type));
   }
-  if (inputs.size() != arguments.size())
-    for (const auto &input : inputs)
-      if (!llvm::is_contained(namesOf(program).getAsValueRange<StringAttr>(), input.first()))
-        return program->emitOpError()
-               << "has no argument '" << input.first() << "', for which there is an input";
-  return call(name, std::move(arguments), std::nullopt);
+  for (const auto &input : inputs)
+    if (!llvm::is_contained(names, input.first()))
+      return op->emitOpError() << "has no argument '" << input.first()
+                               << "', for which there is an input";
+  next.clear();
+  auto results = call(name, std::move(arguments), std::nullopt);
+  if (succeeded(results))
+    for (auto &assigned : next)
+      parameters[assigned.first()] = std::move(assigned.second);
+  return results;
 }
 
+/// {lr, beta1, beta2, eps, decay, clip, 1 - beta1, 1 - beta2}: a first step of Adam.
+constexpr double firstHyper[] = {0.01, 0.9, 0.95, 1e-8, 0.1, 1, 0.1, 0.05};
+
 FailureOr<llvm::StringMap<Tensor>> Interpreter::randomInputs(StringRef name, uint64_t seed) {
-  auto program = symbols.lookup<FunctionOpInterface>(name);
-  if (!program)
-    return module.emitError() << "has no lm.program @" << name << " to interpret";
+  auto function = find(name);
+  if (failed(function))
+    return failure();
   llvm::StringMap<Tensor> inputs;
-  for (auto [nameAttr, argument] : llvm::zip_equal(namesOf(program), program.getArguments())) {
-    StringRef input = cast<StringAttr>(nameAttr).getValue();
-    inputs[input] = randomTensor(cast<RankedTensorType>(argument.getType()), seed, input,
-                                 /*center=*/0, /*spread=*/1, indexLimit(argument));
+  for (auto [input, argument] :
+       llvm::zip_equal(argumentNames(*function), function->getArguments())) {
+    auto type = cast<RankedTensorType>(argument.getType());
+    Tensor &tensor = inputs[input];
+    tensor = randomTensor(type, seed, input, /*center=*/0, /*spread=*/1, indexLimit(argument));
+    if (input == "random" && tensor.integers.size() == 2)
+      tensor.integers = {static_cast<int64_t>(seed), 0};
+    else if (input == "examples")
+      std::iota(tensor.integers.begin(), tensor.integers.end(), 0);
+    else if (input == "hyper" && tensor.floats.size() == std::size(firstHyper))
+      tensor.floats.assign(std::begin(firstHyper), std::end(firstHyper));
   }
   return inputs;
 }

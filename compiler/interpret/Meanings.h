@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each op of the lm dialect means: one plain function per op, found by the op's name. A family
 // of ops is a file that adds its functions to the table; adding an op is a function and a line.
-// Meanings follow the formulas in LmOps.td and share nothing with the kernels, whose oracle they
-// are.
+// Meanings follow the formulas in dialects/lm/*.td and share nothing with the kernels, whose oracle
+// they are.
 #pragma once
 
 #include "compiler/interpret/Tensor.h"
@@ -21,10 +21,12 @@ struct Context {
   Interpreter &interpreter;
   std::optional<int64_t> layer;                // the layer whose class runs; none in a program
   llvm::DenseMap<mlir::Value, Tensor> &values; // of the program or layer class, so far
-};
 
-/// The layer of an op: that of the class that runs, or the one it was expanded for.
-std::optional<int64_t> layerOf(mlir::Operation *op, const Context &context);
+  /// The value of an operand; good until the next value is entered.
+  const Tensor &valueOf(mlir::Value value) const { return values.find(value)->second; }
+  /// The layer of an op: its own, when a class was expanded, or that of the class that runs.
+  std::optional<int64_t> layerOf(mlir::Operation *op) const;
+};
 
 /// Computes `results`, which come as zeros in the shapes of the op's results. The operands fit
 /// their types. What only the values can tell (a token outside the table) is checked here, and

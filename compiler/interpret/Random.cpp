@@ -20,6 +20,11 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
   return c;
 }
 
+Draw drawOf(const Tensor &random, const Tensor *examples) {
+  return {random.integer(0), random.integer(1),
+          examples ? examples->integers : std::vector<int64_t>()};
+}
+
 double dropoutFactor(const Draw &draw, double rate, int64_t site, int64_t example,
                      int64_t element) {
   auto seed = static_cast<uint64_t>(draw.seed);
@@ -55,6 +60,10 @@ int64_t indexLimit(Value argument) {
   };
   for (OpOperand &use : argument.getUses())
     llvm::TypeSwitch<Operation *>(use.getOwner())
+        .Case([&](lm::MicroBatchesOp op) {
+          // The slice of the body is what is used as an index.
+          limit = std::min(limit, indexLimit(op.getBody().getArgument(use.getOperandNumber())));
+        })
         .Case([&](lm::EmbeddingOp op) { within(op.getTable(), 0); })
         .Case([&](lm::EmbeddingGradOp op) { within(op.getResult(), 0); })
         .Case([&](lm::TakePositionOp op) { within(op.getInput(), 1); })

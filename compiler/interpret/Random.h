@@ -18,7 +18,10 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 struct Draw {
   int64_t seed = 0;
   int64_t step = 0;
+  std::vector<int64_t> examples; // numbers of the examples of the micro-batch
 };
+/// From the operands of an op: {seed, step} and, where the op has them, the examples.
+Draw drawOf(const Tensor &random, const Tensor *examples);
 
 /// 1 / (1 - rate) for an element that dropout keeps, 0 for one that it drops.
 double dropoutFactor(const Draw &draw, double rate, int64_t site, int64_t example, int64_t element);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step does: micro-batches and their sums, the norm of the gradients, updates.
+// What a step does: micro-batches, the norm of the gradients, updates and assignments.
 #include "compiler/interpret/Interpreter.h"
 #include "dialects/lm/Lm.h"
 
@@ -11,15 +11,51 @@ using namespace mlir;
 namespace ftlm::interpret {
 namespace {
 
-/// Piece number `index` of `count` along dimension 0, without that dimension.
-Tensor slice(const Tensor &whole, int64_t index, RankedTensorType type) {
-  Tensor part = Tensor::zeros(type);
-  auto take = [&](auto &from, auto &to) {
-    auto begin = from.begin() + static_cast<std::ptrdiff_t>(to.size()) * index;
-    std::copy_n(begin, to.size(), to.begin());
+LogicalResult assign(Operation *op, ArrayRef<const Tensor *> operands, MutableArrayRef<Tensor>,
+                     const Context &context) {
+  StringRef target = cast<lm::AssignOp>(op).getTarget();
+  context.interpreter.assign(lm::memberName(target, context.layerOf(op).value_or(0)), *operands[0]);
+  return success();
+}
+
+void addTo(Tensor &sum, const Tensor &value) {
+  for (int64_t i = 0; i < sum.size(); ++i)
+    sum[i] += value[i];
+}
+
+/// Sums in a binary tree over the numbers of the values, which come in order.
+class TreeSum {
+public:
+  void add(Tensor value) {
+    int64_t count = 1;
+    for (; !open.empty() && open.back().count == count; count *= 2) {
+      addTo(value, open.back().sum);
+      open.pop_back();
+    }
+    open.push_back({std::move(value), count});
+  }
+  Tensor finish() {
+    Tensor total = std::move(open.back().sum);
+    for (open.pop_back(); !open.empty(); open.pop_back())
+      addTo(total, open.back().sum);
+    return total;
+  }
+
+private:
+  struct Open {
+    Tensor sum;
+    int64_t count; // of values in it
   };
-  take(whole.floats, part.floats);
-  take(whole.integers, part.integers);
+  SmallVector<Open> open; // counts are powers of 2 and fall
+};
+
+/// Part number `index` of a tensor whose dimension 0 counts the parts of type `type`.
+Tensor sliceOf(const Tensor &whole, int64_t index, RankedTensorType type) {
+  Tensor part = Tensor::zeros(type);
+  std::copy_n(whole.floats.begin() + index * static_cast<int64_t>(part.floats.size()),
+              part.floats.size(), part.floats.begin());
+  std::copy_n(whole.integers.begin() + index * static_cast<int64_t>(part.integers.size()),
+              part.integers.size(), part.integers.begin());
   return part;
 }
 
@@ -27,24 +63,29 @@ LogicalResult microBatches(Operation *op, ArrayRef<const Tensor *> operands,
                            MutableArrayRef<Tensor> results, const Context &context) {
   auto loop = cast<lm::MicroBatchesOp>(op);
   Block &body = loop.getBody().front();
-  // The map of values moves when the body adds to it.
-  SmallVector<Tensor> whole;
+  auto collected = static_cast<size_t>(loop.getCollected());
+  // The body enters values, which moves those of the operands.
+  SmallVector<Tensor> slices;
   for (const Tensor *operand : operands)
-    whole.push_back(*operand);
-  for (int64_t g = 0; g < loop.getCount(); ++g) {
+    slices.push_back(*operand);
+  std::vector<TreeSum> sums(results.size());
+  for (int64_t batch = 0; batch < static_cast<int64_t>(loop.getCount()); ++batch) {
     SmallVector<Tensor> arguments;
-    for (auto [tensor, argument] : llvm::zip_equal(whole, body.getArguments()))
-      arguments.push_back(slice(tensor, g, cast<RankedTensorType>(argument.getType())));
+    for (auto [slice, argument] : llvm::zip_equal(slices, body.getArguments()))
+      arguments.push_back(sliceOf(slice, batch, cast<RankedTensorType>(argument.getType())));
     auto yielded = context.interpreter.runBlock(body, std::move(arguments), context);
     if (failed(yielded))
       return failure();
     for (auto [i, value] : llvm::enumerate(*yielded)) {
-      bool collected = static_cast<int64_t>(i) < loop.getCollected();
-      int64_t from = collected ? g * value.size() : 0;
-      for (int64_t e = 0; e < value.size(); ++e)
-        results[i][from + e] += value[e];
+      if (i >= collected)
+        sums[i].add(std::move(value));
+      else
+        std::copy(value.floats.begin(), value.floats.end(),
+                  results[i].floats.begin() + batch * value.size());
     }
   }
+  for (size_t i = collected; i < results.size(); ++i)
+    results[i] = sums[i].finish();
   return success();
 }
 
@@ -58,30 +99,33 @@ LogicalResult gradNorm(Operation *, ArrayRef<const Tensor *> operands,
   return success();
 }
 
-/// The formulas of lm.update.
+/// The next values of parameter, first and second moment from those before and the gradient.
 LogicalResult update(Operation *op, ArrayRef<const Tensor *> operands,
                      MutableArrayRef<Tensor> results, const Context &) {
   auto updateOp = cast<lm::UpdateOp>(op);
-  size_t state = updateOp.getState().size();
-  const Tensor &gradient = *operands[state], &hyper = *operands[state + 2];
-  double norm = (*operands[state + 1])[0], lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2],
-         eps = hyper[3], decay = updateOp.getDecay() ? hyper[4] : 0, clip = hyper[5];
-  double scale = clip > 0 ? std::min(1.0, clip / norm) : 1;
+  size_t states = results.size();
+  const Tensor &gradient = *operands[states], &norm = *operands[states + 1];
+  const Tensor &hyper = *operands[states + 2];
+  double lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3];
+  double decay = updateOp.getDecay() ? hyper[4] : 0, clip = hyper[5];
+  double correction1 = hyper[6], correction2 = hyper[7];
+  double scale = clip > 0 && norm[0] > clip ? clip / norm[0] : 1;
   for (int64_t i = 0; i < gradient.size(); ++i) {
-    double p = (*operands[0])[i], g = gradient[i] * scale;
+    double p = (*operands[0])[i], g = scale * gradient[i];
     if (updateOp.getRule() == lm::Optimizer::Sgd) {
       results[0][i] = p - lr * (g + decay * p);
       continue;
     }
     double m = beta1 * (*operands[1])[i] + (1 - beta1) * g;
     double v = beta2 * (*operands[2])[i] + (1 - beta2) * g * g;
-    if (updateOp.getRule() == lm::Optimizer::AdamW)
-      p = p * (1 - lr * decay) - lr * (m / hyper[6]) / (std::sqrt(v / hyper[7]) + eps);
-    else
-      p -= lr * std::sqrt(hyper[7]) / hyper[6] * (m / (std::sqrt(v) + eps) + decay * p);
-    results[0][i] = p;
     results[1][i] = m;
     results[2][i] = v;
+    if (updateOp.getRule() == lm::Optimizer::AdamW)
+      results[0][i] =
+          p * (1 - lr * decay) - lr * (m / correction1) / (std::sqrt(v / correction2) + eps);
+    else
+      results[0][i] =
+          p - lr * std::sqrt(correction2) / correction1 * (m / (std::sqrt(v) + eps) + decay * p);
   }
   return success();
 }
@@ -89,6 +133,7 @@ LogicalResult update(Operation *op, ArrayRef<const Tensor *> operands,
 } // namespace
 
 void addStateMeanings(MeaningTable &table) {
+  table[lm::AssignOp::getOperationName()] = assign;
   table[lm::MicroBatchesOp::getOperationName()] = microBatches;
   table[lm::GradNormOp::getOperationName()] = gradNorm;
   table[lm::UpdateOp::getOperationName()] = update;

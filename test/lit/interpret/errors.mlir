@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RUN: ftlm-opt --lm-interpret=program=there --split-input-file --verify-diagnostics %s
 
-// expected-error @below {{has no lm.program @there to interpret}}
+// expected-error @below {{has no lm.program and no lm.layer_class @there to interpret}}
 module {
   lm.layer_class @here() {
     lm.return

@@ -16,9 +16,17 @@
 // CHECK-NEXT: @first result 3: tensor<2xi32> [{{[0-4], [0-4]}}] sum {{[0-8]}} hash {{[0-9a-f]+$}}
 // CHECK-NOT: {{.}}
 
-lm.layer_class @first(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %b: tensor<3xf32>, %z: tensor<9xf32>, %i: tensor<2xi32>,
+lm.param @"h.*.bias" layers(2) : tensor<3xf32> init <constant, 0.0>
+
+lm.layer_class @bias() -> tensor<3xf32> {
+  %b = lm.use @"h.*.bias" : tensor<3xf32>
+  lm.return %b : tensor<3xf32>
+}
+
+lm.layer_class @first(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %z: tensor<9xf32>, %i: tensor<2xi32>,
                   %w: tensor<3x3xf32>, %u: tensor<2x5x1xf32>)
     -> (tensor<2x3xf32>, tensor<f32>, tensor<9xf32>, tensor<2xi32>) {
+  %b = lm.layer_call @bias() layer(1) : () -> tensor<3xf32>
   %0 = lm.add %x, %y : tensor<2x3xf32>
   %1 = lm.linear %0, %w bias %b
       : tensor<2x3xf32>, tensor<3x3xf32>, tensor<3xf32> -> tensor<2x3xf32>
@@ -28,10 +36,11 @@ lm.layer_class @first(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %b: tensor<3xf32
 }
 
 // The same in another order, with the sum of the two products.
-lm.layer_class @second(%i: tensor<2xi32>, %b: tensor<3xf32>, %z: tensor<9xf32>, %w: tensor<3x3xf32>, %y: tensor<2x3xf32>,
+lm.layer_class @second(%i: tensor<2xi32>, %z: tensor<9xf32>, %w: tensor<3x3xf32>, %y: tensor<2x3xf32>,
                    %x: tensor<2x3xf32>, %u: tensor<2x5x1xf32>)
     -> (tensor<2x3xf32>, tensor<f32>, tensor<9xf32>, tensor<2xi32>) {
   %3 = lm.take_position %u, %i : tensor<2x5x1xf32>, tensor<2xi32> -> tensor<2x1xf32>
+  %b = lm.layer_call @bias() layer(1) : () -> tensor<3xf32>
   %4 = lm.linear %y, %w bias %b
       : tensor<2x3xf32>, tensor<3x3xf32>, tensor<3xf32> -> tensor<2x3xf32>
   %5 = lm.linear %x, %w : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2x3xf32>

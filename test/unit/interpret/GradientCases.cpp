@@ -117,7 +117,8 @@ lm.layer_class @f(%qkv: tensor<$Bx$Tx$6Cxf32>, %random: tensor<2xi64>, %examples
     -> tensor<$Bx$Tx$2Cxf32> {
   %y, %lse = lm.attention %qkv heads(2) kv_heads(2) scale(0.7) dropout(0.3) site(5)
       random %random, %examples
-      : (tensor<$Bx$Tx$6Cxf32>, tensor<2xi64>, tensor<$Bxi32>) -> (tensor<$Bx$Tx$2Cxf32>, tensor<$Bx2x$Txf32>)
+      : (tensor<$Bx$Tx$6Cxf32>, tensor<2xi64>, tensor<$Bxi32>)
+      -> (tensor<$Bx$Tx$2Cxf32>, tensor<$Bx2x$Txf32>)
   lm.return %y : tensor<$Bx$Tx$2Cxf32>
 })"},
     {"attentionOfThreeTensors", "lm.attention", R"(
@@ -127,6 +128,15 @@ lm.layer_class @f(%q: tensor<$Bx$Tx$6Cxf32>, %k: tensor<$Bx$Tx$2Cxf32>, %v: tens
       : (tensor<$Bx$Tx$6Cxf32>, tensor<$Bx$Tx$2Cxf32>, tensor<$Bx$Tx$2Cxf32>)
       -> (tensor<$Bx$Tx$6Cxf32>, tensor<$Bx6x$Txf32>)
   lm.return %y : tensor<$Bx$Tx$6Cxf32>
+})"},
+    {"attentionOfThreeTensorsWithDropout", "lm.attention", R"(
+lm.layer_class @f(%q: tensor<$Bx$Tx$2Cxf32>, %k: tensor<$Bx$Tx$2Cxf32>, %v: tensor<$Bx$Tx$2Cxf32>,
+                  %random: tensor<2xi64>, %examples: tensor<$Bxi32>) -> tensor<$Bx$Tx$2Cxf32> {
+  %y, %lse = lm.attention %q, %k, %v heads(2) kv_heads(2) scale(0.7) dropout(0.3) site(5)
+      random %random, %examples
+      : (tensor<$Bx$Tx$2Cxf32>, tensor<$Bx$Tx$2Cxf32>, tensor<$Bx$Tx$2Cxf32>, tensor<2xi64>,
+         tensor<$Bxi32>) -> (tensor<$Bx$Tx$2Cxf32>, tensor<$Bx2x$Txf32>)
+  lm.return %y : tensor<$Bx$Tx$2Cxf32>
 })"},
     {"dropout", "lm.dropout", R"(
 lm.layer_class @f(%x: tensor<$Bx$Tx$Cxf32>, %random: tensor<2xi64>, %examples: tensor<$Bxi32>)
@@ -185,16 +195,17 @@ std::string instantiate(const GradientCase &tested, Sizes sizes) {
   return result;
 }
 
-/// The adjoints of the op's operands. The loss ops have no gradient interface: the differentiation
-/// pass starts from them, with an adjoint of 1 for each row.
+/// The adjoints of the op's operands. From a term of the objective differentiation starts, with an
+/// adjoint of 1 for each row.
 static SmallVector<Value> buildGradient(Operation *op, OpBuilder &b, ValueRange adjoints,
                                         ArrayRef<bool> wanted) {
   if (auto gradient = dyn_cast<lm::GradientOpInterface>(op))
     return gradient.buildGradient(b, adjoints, wanted);
-  auto objective = cast<lm::ObjectiveOpInterface>(op);
-  SmallVector<Value> found(op->getNumOperands());
-  found[0] = objective.buildSeed(b);
-  return found;
+  auto term = cast<lm::ObjectiveOpInterface>(op);
+  Value seed = term.buildSeed(b);
+  return llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+    return operand == term.getPrediction() ? seed : Value();
+  });
 }
 
 BuiltCase buildCase(ModuleOp module, const GradientCase &tested) {

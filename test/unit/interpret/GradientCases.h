@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of gradient cases: for each differentiable op, small programs around it. `instantiate`
-// makes the text for given sizes; `buildCase` adds the program of its gradient.
+// The table of gradient cases: for each differentiable op, small layer classes around it.
+// `instantiate` makes the text for given sizes; `buildCase` adds the class of its gradient.
 #pragma once
 
 #include "test/unit/interpret/InterpretTesting.h"
 
 namespace ftlm::interpret {
 
-/// A program @f that holds one op called `op` and returns those of its results that are
+/// A layer class @f that holds one op called `op` and returns those of its results that are
 /// differentiated. In the text $B, $T and $C stand for sizes, $3C for three times C.
 struct GradientCase {
   const char *name;

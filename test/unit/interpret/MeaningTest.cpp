@@ -157,7 +157,7 @@ TEST(Meaning, attentionIsCausalAndSharesKeys) {
   auto results = runText(R"(
     lm.layer_class @f(%qkv: tensor<1x2x4xf32>) -> (tensor<1x2x2xf32>, tensor<1x2x2xf32>) {
       %y, %lse = lm.attention %qkv heads(2) kv_heads(1) scale(1.0)
-      : (tensor<1x2x4xf32>) -> (tensor<1x2x2xf32>, tensor<1x2x2xf32>)
+          : (tensor<1x2x4xf32>) -> (tensor<1x2x2xf32>, tensor<1x2x2xf32>)
       lm.return %y, %lse : tensor<1x2x2xf32>, tensor<1x2x2xf32>
     })",
                          {{"qkv", floats({1, 2, 4}, {5, 5, 0, 8, std::log(3.0), 0, 1, 16})}});
@@ -170,7 +170,7 @@ TEST(Meaning, attentionScalesScores) {
   auto results = runText(R"(
     lm.layer_class @f(%qkv: tensor<1x2x3xf32>) -> tensor<1x2x1xf32> {
       %y, %lse = lm.attention %qkv heads(1) kv_heads(1) scale(0.5)
-      : (tensor<1x2x3xf32>) -> (tensor<1x2x1xf32>, tensor<1x1x2xf32>)
+          : (tensor<1x2x3xf32>) -> (tensor<1x2x1xf32>, tensor<1x1x2xf32>)
       lm.return %y : tensor<1x2x1xf32>
     })",
                          {{"qkv", floats({1, 2, 3}, {0, 0, 8, 2 * std::log(3.0), 1, 16})}});
@@ -181,6 +181,98 @@ TEST(Meaning, attentionScalesScores) {
 // With equal scores position t gives each position up to t the probability 1 / (t + 1). Values are
 // powers of 16, so that the result tells which were kept: those where Philox at counter (element /
 // 4, example, step, site) says so, with element = (h T + t) T + s.
+TEST(Meaning, attentionDropsProbabilities) {
+  std::vector<double> qkv;
+  for (int t = 0; t < 3; ++t)
+    for (double value : {0.0, 0.0, 0.0, 0.0, std::pow(16, t), std::pow(16, t)})
+      qkv.push_back(value);
+  auto results = runText(R"(
+    lm.layer_class @f(%qkv: tensor<1x3x6xf32>, %random: tensor<2xi64>, %examples: tensor<1xi32>)
+        -> tensor<1x3x2xf32> {
+      %y, %lse = lm.attention %qkv heads(2) kv_heads(2) scale(1.0) dropout(0.5) site(4)
+          random %random, %examples
+          : (tensor<1x3x6xf32>, tensor<2xi64>, tensor<1xi32>)
+          -> (tensor<1x3x2xf32>, tensor<1x2x3xf32>)
+      lm.return %y : tensor<1x3x2xf32>
+    })",
+                         {{"qkv", floats({1, 3, 6}, qkv)},
+                          {"random", integers({2}, {(int64_t{7} << 32) | 9, 3})},
+                          {"examples", integers({1}, {5})}});
+  ASSERT_EQ(results.size(), 1u);
+  int kept = 0;
+  for (uint32_t h = 0; h < 2; ++h)
+    for (uint32_t t = 0; t < 3; ++t) {
+      double expected = 0;
+      for (uint32_t s = 0; s <= t; ++s) {
+        uint32_t element = (h * 3 + t) * 3 + s;
+        if (philox4x32({element / 4, 5, 3, 4}, {9, 7})[element % 4] >> 31) {
+          expected += std::pow(16, s) * 2 / (t + 1);
+          ++kept;
+        }
+      }
+      EXPECT_NEAR(results[0].at(t, h), expected, tiny * 512);
+    }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 12);
+}
+
+// The known answer for counter 0 and key 0 is 6627e8d5 e169c58d bc57ac4c 9b00dbd8: as numbers below
+// 1 0.399, 0.880, 0.736, 0.606.
+TEST(Meaning, dropoutKeepsWhatPhiloxSays) {
+  Inputs inputs = {{"x", floats({1, 4}, {1, 2, 3, 4})}, {"random", integers({2}, {0, 0})}};
+  auto dropped = [&](const char *rate) {
+    return runText(std::string(R"(
+      lm.layer_class @f(%x: tensor<1x4xf32>, %random: tensor<2xi64>) -> tensor<1x4xf32> {
+        %y = lm.dropout %x rate()") +
+                       rate + R"() site(0) random %random : tensor<1x4xf32>, tensor<2xi64>
+        lm.return %y : tensor<1x4xf32>
+      })",
+                   inputs)[0]
+        .floats;
+  };
+  EXPECT_THAT(dropped("0.0"), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(dropped("0.5"), ElementsAre(0, 4, 6, 8));
+  EXPECT_THAT(dropped("0.75"), ElementsAre(0, 8, 0, 0));
+}
+
+TEST(Meaning, dropoutCountsElementsExamplesStepsAndSites) {
+  std::vector<double> ones(20, 1);
+  auto results = runText(R"(
+    lm.layer_class @block(%x: tensor<2x10xf32>, %random: tensor<2xi64>, %examples: tensor<2xi32>)
+        -> tensor<2x10xf32> {
+      %y = lm.dropout %x rate(0.5) site(2) random %random, %examples
+          : tensor<2x10xf32>, tensor<2xi64>, tensor<2xi32>
+      lm.return %y : tensor<2x10xf32>
+    }
+    lm.layer_class @f(%x: tensor<2x10xf32>, %random: tensor<2xi64>, %examples: tensor<2xi32>)
+        -> (tensor<2x10xf32>, tensor<2x10xf32>, tensor<2x10xf32>, tensor<2x10xf32>) {
+      %0 = lm.dropout %x rate(0.5) site(2) random %random, %examples
+          : tensor<2x10xf32>, tensor<2xi64>, tensor<2xi32>
+      %1 = lm.dropout %x rate(0.5) site(2) random %random : tensor<2x10xf32>, tensor<2xi64>
+      %2 = lm.layer_call @block(%x, %random, %examples) layer(6)
+          : (tensor<2x10xf32>, tensor<2xi64>, tensor<2xi32>) -> tensor<2x10xf32>
+      %3 = lm.dropout %x rate(0.5) site(2) random %random, %examples {lm.layer = 6 : i64}
+          : tensor<2x10xf32>, tensor<2xi64>, tensor<2xi32>
+      lm.return %0, %1, %2, %3
+          : tensor<2x10xf32>, tensor<2x10xf32>, tensor<2x10xf32>, tensor<2x10xf32>
+    })",
+                         {{"x", floats({2, 10}, ones)},
+                          {"random", integers({2}, {(int64_t{7} << 32) | 9, 3})},
+                          {"examples", integers({2}, {5, 11})}});
+  ASSERT_EQ(results.size(), 4u);
+  auto factor = [](uint32_t element, uint32_t example, uint32_t site) {
+    return philox4x32({element / 4, example, 3, site}, {9, 7})[element % 4] >> 31 ? 2.0 : 0.0;
+  };
+  for (uint32_t b = 0; b < 2; ++b)
+    for (uint32_t e = 0; e < 10; ++e) {
+      uint32_t example = b == 0 ? 5 : 11;
+      EXPECT_EQ(results[0].at(b, e), factor(e, example, 2));
+      EXPECT_EQ(results[1].at(b, e), factor(10 * b + e, 0, 2));
+      EXPECT_EQ(results[2].at(b, e), factor(e, example, 16 * (6 + 1) + 2));
+      EXPECT_EQ(results[3].at(b, e), factor(e, example, 16 * (6 + 1) + 2));
+    }
+}
+
 TEST(Meaning, addAndSum) {
   auto results =
       runText(R"(
@@ -245,53 +337,6 @@ TEST(Meaning, crossEntropyGradient) {
   expectNear(results[0], {0.5, -0.5, 0, 0});
 }
 
-// (1, 4) + (2, 0) = (3, 4); with 12 the norm is 13.
-// Philox4x32-10 with key = seed and counter = (element / 4, example, step, site), word element
-// mod 4.
-TEST(Meaning, dropoutKeepsWhatItsOperandsSay) {
-  auto results = runText(R"(
-    lm.layer_class @f(%x: tensor<2x6xf32>, %random: tensor<2xi64>, %examples: tensor<2xi32>)
-        -> tensor<2x6xf32> {
-      %y = lm.dropout %x rate(0.5) site(2) random %random, %examples
-          : tensor<2x6xf32>, tensor<2xi64>, tensor<2xi32>
-      lm.return %y : tensor<2x6xf32>
-    })",
-                         {{"x", floats({2, 6}, std::vector<double>(12, 1))},
-                          {"random", integers({2}, {(int64_t{7} << 32) | 9, 3})},
-                          {"examples", integers({2}, {5, 11})}});
-  ASSERT_EQ(results.size(), 1u);
-  for (uint32_t row = 0; row < 2; ++row)
-    for (uint32_t element = 0; element < 6; ++element) {
-      auto words = philox4x32({element / 4, row == 0 ? 5u : 11u, 3, 2}, {9, 7});
-      bool kept = (words[element % 4] >> 8) >= (1u << 23);
-      EXPECT_EQ(results[0].at(row, element), kept ? 2 : 0) << row << ", " << element;
-    }
-}
-
-// sgd: p - lr (g + decay p) with g scaled to the norm 1; adamw by hand for one number.
-TEST(Meaning, updatesFollowTheirFormulas) {
-  Inputs inputs = {
-      {"p", floats({1}, {2})},    {"m", floats({1}, {0.5})},
-      {"v", floats({1}, {0.25})}, {"g", floats({1}, {3})},
-      {"norm", floats({}, {2})},  {"hyper", floats({8}, {0.125, 0.5, 0.75, 0, 0.5, 1, 0.5, 0.25})}};
-  auto results = runText(R"(
-    lm.layer_class @f(%p: tensor<1xf32>, %m: tensor<1xf32>, %v: tensor<1xf32>, %g: tensor<1xf32>,
-                      %norm: tensor<f32>, %hyper: tensor<8xf32>)
-        -> (tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) {
-      %0 = lm.update sgd %p by %g norm %norm hyper %hyper decay : tensor<1xf32>
-      %1:3 = lm.update adamw %p, %m, %v by %g norm %norm hyper %hyper decay
-          : tensor<1xf32>, tensor<1xf32>, tensor<1xf32>
-      lm.return %0, %1#0, %1#1, %1#2 : tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>
-    })",
-                         inputs);
-  ASSERT_EQ(results.size(), 4u);
-  // The gradient is 3 * (1 / 2) = 1.5; m = 0.25 + 0.75 = 1; v = 0.1875 + 0.5625 = 0.75.
-  EXPECT_NEAR(results[0][0], 2 - 0.125 * (1.5 + 1), 1e-7);
-  EXPECT_NEAR(results[1][0], 2 * (1 - 0.0625) - 0.125 * 2 / std::sqrt(3.0), 1e-7);
-  EXPECT_NEAR(results[2][0], 1, 1e-7);
-  EXPECT_NEAR(results[3][0], 0.75, 1e-7);
-}
-
 TEST(Frame, layersReadTheirMembersOfAFamily) {
   Diagnosed diagnosed;
   auto module = diagnosed.parse(R"(
@@ -349,7 +394,8 @@ TEST(Frame, refusesAProgramThatIsNotThere) {
   auto module = diagnosed.parse(identity);
   ASSERT_TRUE(module);
   EXPECT_TRUE(failed(Interpreter(*module).run("g", {})));
-  EXPECT_THAT(diagnosed.text(), HasSubstr("has no lm.program @g to interpret"));
+  EXPECT_THAT(diagnosed.text(),
+              HasSubstr("has no lm.program and no lm.layer_class @g to interpret"));
 }
 
 TEST(Frame, refusesIndicesOutsideTheirTensor) {

@@ -44,21 +44,21 @@ OwningOpRef<ModuleOp> differentiate(Diagnosed &diagnosed, ModuleOp module) {
   return copy;
 }
 
-/// Runs forward and backward pass; returns the loss, and the gradients by name.
-double runGradients(Diagnosed &diagnosed, Interpreter &interpreter, const Inputs &inputs,
-                    llvm::StringMap<Tensor> &gradients) {
+/// Runs forward and backward pass; returns the loss, and the gradients by the names of their
+/// parameters, summed over the uses.
+double runGradients(Diagnosed &diagnosed, ModuleOp module, Interpreter &interpreter,
+                    const Inputs &inputs, llvm::StringMap<Tensor> &gradients) {
   auto results = interpreter.run("gradients", inputs);
   EXPECT_TRUE(succeeded(results)) << diagnosed.text();
   if (failed(results))
     return std::nan("");
-  lm::ProgramOp program = lm::programFor(interpreter.getModule(), lm::Purpose::Gradients);
-  for (auto [attr, value] : llvm::drop_begin(llvm::zip_equal(program.getResultNames(), *results))) {
-    StringRef name = cast<StringAttr>(attr).getValue();
-    name.consume_front("gradient/");
-    // The uses of a parameter come one by one.
-    auto [sum, isNew] = gradients.try_emplace(name, value);
-    for (int64_t i = 0; !isNew && i < value.size(); ++i)
-      sum->second[i] += value[i];
+  auto names = lm::programFor(module, lm::Purpose::Gradients).getResultNames();
+  for (size_t r = 1; r < results->size(); ++r) {
+    StringRef name = cast<StringAttr>(names[r]).getValue();
+    EXPECT_TRUE(name.consume_front("gradient/")) << name.str();
+    auto [sum, isNew] = gradients.try_emplace(name, (*results)[r]);
+    for (int64_t i = 0; !isNew && i < sum->second.size(); ++i)
+      sum->second[i] += (*results)[r][i];
   }
   return (*results)[0][0];
 }
@@ -80,9 +80,13 @@ void checkGradients(const std::string &description, const ImportOptions &options
   backward.setRandomParameters(seed);
   auto inputs = forward.randomInputs("loss", seed);
   ASSERT_TRUE(succeeded(inputs));
+  ASSERT_TRUE(inputs->contains("random"));
+  inputs->find("random")->second.integers = {static_cast<int64_t>(seed), 3};
+  for (int64_t &example : inputs->find("examples")->second.integers)
+    example += 17;
 
   llvm::StringMap<Tensor> gradients;
-  double loss = runGradients(diagnosed, backward, *inputs, gradients);
+  double loss = runGradients(diagnosed, *differentiated, backward, *inputs, gradients);
   EXPECT_NEAR(loss, runLoss(forward, *inputs), 1e-12 * std::abs(loss));
   EXPECT_EQ(gradients.size(), forward.parameterTypes().size());
   for (const auto &entry : gradients) {
@@ -200,9 +204,9 @@ void returnLogits(ModuleOp module) {
   auto term = *body.getOps<lm::CrossEntropyOp>().begin();
   auto returnOp = cast<lm::ReturnOp>(body.getTerminator());
   returnOp.getOperandsMutable().append(term.getLogits());
-  Builder b(module.getContext());
-  loss.setFunctionType(b.getFunctionType(body.getArgumentTypes(), returnOp.getOperandTypes()));
-  loss.setResultNamesAttr(b.getStrArrayAttr({"loss", "logits"}));
+  loss.setFunctionType(
+      FunctionType::get(module.getContext(), body.getArgumentTypes(), returnOp.getOperandTypes()));
+  loss.setResultNamesAttr(Builder(module.getContext()).getStrArrayAttr({"loss", "logits"}));
 }
 
 void expectClose(const Tensor &found, const Tensor &expected, const std::string &name) {
@@ -228,18 +232,18 @@ struct Gpt2Golden {
         expected(SafetensorsFile::open(folder / "expected.safetensors")),
         log(nlohmann::json::parse(std::ifstream(folder / "expected.json"))) {}
 
-  OwningOpRef<ModuleOp> import(Diagnosed &diagnosed) const {
+  OwningOpRef<ModuleOp> import(Diagnosed &diagnosed) {
     ImportOptions options;
     options.batch = options.microBatch = 6;
     options.time = 24;
     return interpret::import(diagnosed, readHuggingFaceFolder(folder.string()), options);
   }
-  void setParameters(Interpreter &interpreter) const {
+  void setParameters(Interpreter &interpreter) {
     for (const auto &parameter : interpreter.parameterTypes())
       EXPECT_TRUE(succeeded(
           interpreter.setParameter(parameter.first(), load(weights, parameter.first().str()))));
   }
-  Inputs inputs(int64_t step) const {
+  Inputs inputs(int64_t step) {
     Inputs inputs;
     for (const char *name : {"tokens", "targets", "weights"})
       inputs[name] = load(batches, name, step);
@@ -273,7 +277,7 @@ TEST_F(Golden, nextLogitsOfGpt2) {
   Interpreter interpreter(*module);
   golden.setParameters(interpreter);
   Tensor tokens = golden.inputs(0)["tokens"], logits = load(golden.expected, "logits");
-  for (auto [sequence, position] : {std::pair<int64_t, int64_t>{0, 0}, {2, 13}, {5, 23}}) {
+  for (auto [sequence, position] : {std::pair{0, 0}, {2, 13}, {5, 23}}) {
     std::vector<int64_t> row(tokens.integers.begin() + 24 * sequence,
                              tokens.integers.begin() + 24 * (sequence + 1));
     auto results =
@@ -294,7 +298,7 @@ TEST_F(Golden, gradientsOfGpt2) {
   Interpreter interpreter(*differentiated);
   golden.setParameters(interpreter);
   llvm::StringMap<Tensor> gradients;
-  double loss = runGradients(diagnosed, interpreter, golden.inputs(0), gradients);
+  double loss = runGradients(diagnosed, *differentiated, interpreter, golden.inputs(0), gradients);
   EXPECT_NEAR(loss, golden.log["loss"][0].get<double>(), 1e-10);
   double squares = 0;
   for (const auto &gradient : gradients) {
@@ -368,7 +372,7 @@ TEST_F(Golden, languageModelLossAndLogitsOfGpt1) {
     next += count;
     return values;
   };
-  std::vector<double> positions = take(int64_t{32} * 48), table = take(int64_t{89} * 48);
+  std::vector<double> positions = take(32 * 48), table = take(89 * 48);
   llvm::append_range(table, load(extra, "special_rows").floats);
   llvm::append_range(table, positions);
   auto set = [&](const std::string &name, std::vector<double> values) {
@@ -406,7 +410,7 @@ TEST_F(Golden, languageModelLossAndLogitsOfGpt1) {
   Tensor logits = load(expected, "lm_logits"), found = Tensor::ofFloats({0, 112}, {});
   for (int64_t b = 0; b < 8; ++b) {
     auto from = (*results)[1].floats.begin() + b * 20 * 112;
-    found.floats.insert(found.floats.end(), from, from + std::ptrdiff_t{19} * 112);
+    found.floats.insert(found.floats.end(), from, from + 19 * 112);
   }
   expectClose(found, logits, "logits");
 }
