@@ -69,7 +69,7 @@ LogicalResult microBatches(Operation *op, ArrayRef<const Tensor *> operands,
   for (const Tensor *operand : operands)
     slices.push_back(*operand);
   std::vector<TreeSum> sums(results.size());
-  for (int64_t batch = 0; batch < static_cast<int64_t>(loop.getCount()); ++batch) {
+  for (int64_t batch = 0; batch < loop.getCount(); ++batch) {
     SmallVector<Tensor> arguments;
     for (auto [slice, argument] : llvm::zip_equal(slices, body.getArguments()))
       arguments.push_back(sliceOf(slice, batch, cast<RankedTensorType>(argument.getType())));

@@ -232,18 +232,18 @@ struct Gpt2Golden {
         expected(SafetensorsFile::open(folder / "expected.safetensors")),
         log(nlohmann::json::parse(std::ifstream(folder / "expected.json"))) {}
 
-  OwningOpRef<ModuleOp> import(Diagnosed &diagnosed) {
+  OwningOpRef<ModuleOp> import(Diagnosed &diagnosed) const {
     ImportOptions options;
     options.batch = options.microBatch = 6;
     options.time = 24;
     return interpret::import(diagnosed, readHuggingFaceFolder(folder.string()), options);
   }
-  void setParameters(Interpreter &interpreter) {
+  void setParameters(Interpreter &interpreter) const {
     for (const auto &parameter : interpreter.parameterTypes())
       EXPECT_TRUE(succeeded(
           interpreter.setParameter(parameter.first(), load(weights, parameter.first().str()))));
   }
-  Inputs inputs(int64_t step) {
+  Inputs inputs(int64_t step) const {
     Inputs inputs;
     for (const char *name : {"tokens", "targets", "weights"})
       inputs[name] = load(batches, name, step);
@@ -277,7 +277,7 @@ TEST_F(Golden, nextLogitsOfGpt2) {
   Interpreter interpreter(*module);
   golden.setParameters(interpreter);
   Tensor tokens = golden.inputs(0)["tokens"], logits = load(golden.expected, "logits");
-  for (auto [sequence, position] : {std::pair{0, 0}, {2, 13}, {5, 23}}) {
+  for (auto [sequence, position] : {std::pair<int64_t, int64_t>{0, 0}, {2, 13}, {5, 23}}) {
     std::vector<int64_t> row(tokens.integers.begin() + 24 * sequence,
                              tokens.integers.begin() + 24 * (sequence + 1));
     auto results =
@@ -372,7 +372,7 @@ TEST_F(Golden, languageModelLossAndLogitsOfGpt1) {
     next += count;
     return values;
   };
-  std::vector<double> positions = take(32 * 48), table = take(89 * 48);
+  std::vector<double> positions = take(int64_t{32} * 48), table = take(int64_t{89} * 48);
   llvm::append_range(table, load(extra, "special_rows").floats);
   llvm::append_range(table, positions);
   auto set = [&](const std::string &name, std::vector<double> values) {
@@ -410,7 +410,7 @@ TEST_F(Golden, languageModelLossAndLogitsOfGpt1) {
   Tensor logits = load(expected, "lm_logits"), found = Tensor::ofFloats({0, 112}, {});
   for (int64_t b = 0; b < 8; ++b) {
     auto from = (*results)[1].floats.begin() + b * 20 * 112;
-    found.floats.insert(found.floats.end(), from, from + 19 * 112);
+    found.floats.insert(found.floats.end(), from, from + std::ptrdiff_t{19} * 112);
   }
   expectClose(found, logits, "logits");
 }
