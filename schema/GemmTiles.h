@@ -22,7 +22,7 @@ inline constexpr GemmTile gemmTile(int64_t m, int64_t n, int64_t k) {
   auto piece = [](int64_t size, int64_t pieces, int64_t multiple) {
     return ((size + pieces - 1) / pieces + multiple - 1) / multiple * multiple;
   };
-  constexpr int64_t least = 128, most = 2048 * 1024;
+  constexpr int64_t least = 128, most = int64_t{2048} * 1024;
   constexpr double leastWork = 4e6;
   GemmTile best{m, n};
   double bestCost = 1e30;
@@ -37,9 +37,10 @@ inline constexpr GemmTile gemmTile(int64_t m, int64_t n, int64_t k) {
       if (tile.m * tile.n > most)
         continue;
       double time = 0; // against evenly shared work, summed over the threads
-      for (int64_t threads : {2, 4, 8})
-        time += static_cast<double>((tiles + threads - 1) / threads * threads) /
-                static_cast<double>(tiles);
+      for (int64_t threads : {2, 4, 8}) {
+        int64_t rounds = (tiles + threads - 1) / threads;
+        time += static_cast<double>(rounds * threads) / static_cast<double>(tiles);
+      }
       double cost = time * (1 + 20 / tileM + 20 / tileN);
       if (cost < bestCost)
         best = tile, bestCost = cost;

@@ -24,10 +24,13 @@ Lifetimes::Lifetimes(planir::ProgramOp program) {
   for (auto [index, op] : llvm::enumerate(order))
     if (auto loop = dyn_cast<planir::LoopOp>(op)) {
       auto first = static_cast<int64_t>(index);
-      int64_t length = llvm::count_if(
-          order, [&](Operation *inner) { return inner->getParentOp() == loop.getOperation(); });
-      extendOver(loop, first, first + length, ofHost);
+      extendOver(loop, first, first + lengthOf(loop), ofHost);
     }
+}
+
+int64_t Lifetimes::lengthOf(planir::LoopOp loop) const {
+  return llvm::count_if(
+      order, [&](Operation *inner) { return inner->getParentOp() == loop.getOperation(); });
 }
 
 void Lifetimes::touch(Value buffer, int64_t at) {

@@ -21,6 +21,8 @@ public:
 
   /// The instructions in their order.
   llvm::ArrayRef<mlir::Operation *> instructions() const { return order; }
+  /// How many of them a loop runs: those that follow it.
+  int64_t lengthOf(planir::LoopOp loop) const;
   /// The buffers of the program (roots of views), in the order in which they are declared.
   const llvm::MapVector<mlir::Value, Lifetime> &buffers() const { return lifetimes; }
 

@@ -18,15 +18,6 @@ namespace {
 
 using planir::BufferClass;
 
-/// Elements that a thread should get of an elementwise kernel.
-constexpr int64_t elementGrain = 16384;
-
-using StateKey = std::pair<Attribute, int64_t>; // name and layer, -1 outside layers
-
-StateKey keyOf(Operation *op, FlatSymbolRefAttr name) {
-  return {name.getAttr(), lm::layerOf(op).value_or(-1)};
-}
-
 int64_t setting(ModuleOp module, StringRef key) {
   auto settings = module->getAttrOfType<DictionaryAttr>("lm.settings");
   auto number = settings ? settings.getAs<IntegerAttr>(key) : nullptr;
@@ -319,7 +310,7 @@ private:
         if (open)
           planir::KernelOp::create(b, sum.name + " sum", addKernel(),
                                    ValueRange{place, open, place}, ArrayRef<int64_t>{2},
-                                   sum.elements, elementGrain, nullptr);
+                                   sum.elements, kernel::elementGrain, nullptr);
         open = place;
       }
   }

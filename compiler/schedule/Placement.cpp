@@ -4,12 +4,12 @@
 using namespace mlir;
 
 namespace ftlm {
-namespace {
 
-/// The name and the layer that an lm.use or lm.assign refers to.
-std::pair<Attribute, int64_t> keyOf(Operation *op, FlatSymbolRefAttr name) {
+StateKey keyOf(Operation *op, FlatSymbolRefAttr name) {
   return {name.getAttr(), lm::layerOf(op).value_or(-1)};
 }
+
+namespace {
 
 /// Does nothing in `block` after `op` read the value?
 bool isDone(Value value, Operation *op) {

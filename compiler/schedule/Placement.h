@@ -10,6 +10,10 @@
 
 namespace ftlm {
 
+/// The name and the layer (-1 outside layers) that an lm.use or lm.assign refers to.
+using StateKey = std::pair<mlir::Attribute, int64_t>;
+StateKey keyOf(mlir::Operation *op, mlir::FlatSymbolRefAttr name);
+
 class Placement {
 public:
   explicit Placement(lm::ProgramOp program);
@@ -19,7 +23,7 @@ public:
   /// The last op of the root's block that reads or writes its buffer, the terminator left out.
   mlir::Operation *lastUse(mlir::Value root) const;
   /// How many values took over a buffer.
-  unsigned shared() const { return static_cast<unsigned>(roots.size()); }
+  unsigned shared() const { return roots.size(); }
 
 private:
   void place(dist::LaunchOp launch);
@@ -29,7 +33,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> roots;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> members; // of a root, itself too
   /// The values that a parameter or state has in the program, by name and layer.
-  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, llvm::SmallVector<mlir::Value>> states;
+  llvm::DenseMap<StateKey, llvm::SmallVector<mlir::Value>> states;
 };
 
 } // namespace ftlm

@@ -190,7 +190,7 @@ private:
       }
     }
     for (Operation *instruction : lifetimes.instructions())
-      addInstruction(*instruction, *program);
+      addInstruction(*instruction, *program, lifetimes);
     rankClass->programs.push_back(std::move(program));
   }
 
@@ -205,7 +205,7 @@ private:
     }
   }
 
-  void addInstruction(Operation &op, plan::ProgramT &program) {
+  void addInstruction(Operation &op, plan::ProgramT &program, const Lifetimes &lifetimes) {
     auto instruction = std::make_unique<plan::InstructionT>();
     instruction->name = op.getAttrOfType<StringAttr>("name").str();
     auto touch = [&](ArrayRef<Value> values, std::vector<uint32_t> &list) {
@@ -286,17 +286,13 @@ private:
             accumulate.levels.push_back(indexOf(level));
           accumulate.add = o.getAdd().str();
           accumulate.units = o.getUnits();
-          accumulate.grain = 16384;
+          accumulate.grain = kernel::elementGrain;
           instruction->operation.Set(std::move(accumulate));
         })
         .Case([&](planir::LoopOp o) {
           plan::LoopT loop;
           loop.count = o.getCount();
-          loop.length =
-              static_cast<uint32_t>(llvm::count_if(o.getBody().front(), [](Operation &inner) {
-                return inner.hasAttr("count") || !planir::readsOf(&inner).empty() ||
-                       !planir::writesOf(&inner).empty();
-              }));
+          loop.length = static_cast<uint32_t>(lifetimes.lengthOf(o));
           instruction->operation.Set(std::move(loop));
         });
     program.instructions.push_back(std::move(instruction));

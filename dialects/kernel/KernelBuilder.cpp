@@ -117,16 +117,9 @@ SmallVector<Value> KernelBuilder::loop(Value from, Value to, int64_t step, Value
   return SmallVector<Value>(loop.getResults());
 }
 
-/// The lanes below `count` (i64).
-static Value maskBelow(ImplicitLocOpBuilder &b, Value count) {
+Value KernelBuilder::maskBelow(Value count) {
   Value narrow = arith::TruncIOp::create(b, b.getI32Type(), count);
-  SmallVector<int32_t> numbers(lanes);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  auto type = VectorType::get({lanes}, b.getI32Type());
-  Value iota =
-      arith::ConstantOp::create(b, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
-  Value limit = vector::BroadcastOp::create(b, type, narrow);
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iota, limit);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, laneNumbers(), splat(narrow));
 }
 
 SmallVector<Value>
@@ -139,7 +132,7 @@ KernelBuilder::chunkLoop(int64_t columns, ValueRange carried,
       return body(Chunk{column, Value()}, inner);
     });
   if (whole < columns)
-    values = body(Chunk{index(whole), maskBelow(b, index(columns - whole))}, values);
+    values = body(Chunk{index(whole), maskBelow(index(columns - whole))}, values);
   return values;
 }
 
@@ -155,7 +148,7 @@ KernelBuilder::rangeLoop(Value from, Value to, ValueRange carried,
   // At most one short chunk: a loop of zero or one round.
   Value rest = arith::SubIOp::create(b, to, middle);
   return loop(middle, to, lanes, values, [&](Value column, ValueRange inner) {
-    return body(Chunk{column, maskBelow(b, rest)}, inner);
+    return body(Chunk{column, maskBelow(rest)}, inner);
   });
 }
 
@@ -180,13 +173,8 @@ Value KernelBuilder::keepMask(Value random, Value site, Value example, Value fir
   Value high = arith::ShRUIOp::create(b, seed, index(32));
   Value key0 = splat(narrow(seed)), key1 = splat(narrow(high));
 
-  SmallVector<int32_t> numbers(lanes);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  auto type = cast<VectorType>(intVectorType());
-  Value iota =
-      arith::ConstantOp::create(b, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
   // Elements of an example are numbered below 2^32.
-  Value element = arith::AddIOp::create(b, splat(narrow(first)), iota);
+  Value element = arith::AddIOp::create(b, splat(narrow(first)), laneNumbers());
   Value x0 = arith::ShRUIOp::create(b, element, wide(2));
   Value word = arith::AndIOp::create(b, element, wide(3));
   Value x1 = splat(narrow(example)), x2 = splat(narrow(step)), x3 = splat(narrow(site));

@@ -18,6 +18,8 @@ namespace ftlm::kernel {
 
 /// Lanes of every vector, whatever the processor.
 inline constexpr int64_t lanes = 16;
+/// Elements that a thread should get of an elementwise kernel.
+inline constexpr int64_t elementGrain = 16384;
 
 /// A chunk of a row: its first column and, in the last chunk of a row that 16 does not divide,
 /// which lanes count.
@@ -102,6 +104,9 @@ public:
                  llvm::function_ref<void(mlir::Value from, mlir::Value to)> body);
 
 private:
+  /// The lanes below `count` (i64).
+  mlir::Value maskBelow(mlir::Value count);
+
   mlir::func::FuncOp function;
 };
 

@@ -14,8 +14,6 @@ using namespace ftlm::kernel;
 
 /// Elements of a chunk whose squares are summed in fp32.
 static constexpr int64_t normChunk = 4096;
-/// Elements that a thread should get of an elementwise kernel.
-static constexpr int64_t elementGrain = 16384;
 
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto param = symbols.lookupNearestSymbolFrom<ParamOp>(*this, getParamAttr());
